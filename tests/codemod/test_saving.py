@@ -487,3 +487,18 @@ def test_the_first_weights_of_a_network_that_is_looked_up_are_a_checkpoint(made:
     text = script(before="torch.save({'state': model.state_dict()}, 'first.pt')", **slots)
     assert "accelerator.save({'state': model.state_dict()}, 'first.pt')" in converted(text)
     assert "SAVE-RACE" not in findings(text)
+
+
+@pytest.mark.parametrize(
+    ("made", "called", "codes"),
+    [
+        ("Keeper(model, 'out')", "keeper.save('last')", ["SAVE-RACE"]),
+        ("Keeper('out', net=model)", "keeper.save('last', step=3)", ["SAVE-RACE"]),
+        ("Keeper('out')", "keeper.save('last')", []),
+        ("Keeper(model, 'out')", "keeper.show('last')", []),
+        ("Keeper(model, 'out')", "with torch.no_grad():\n    pass", []),
+    ],
+)
+def test_an_object_that_was_given_a_model_may_save_it(made: str, called: str, codes: list[str]) -> None:
+    slots = {"from_imports": "from keepers import Keeper", "before": f"keeper = {made}"}
+    assert [code for code in findings(script(epoch_end=called, **slots)) if code == "SAVE-RACE"] == codes

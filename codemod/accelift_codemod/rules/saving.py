@@ -89,7 +89,16 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
             )
 
         for call in draft.calls:
-            if self._may_save(draft, call):
+            if self._may_save_it(draft, call):
+                yield draft.finding(
+                    "SAVE-RACE",
+                    Severity.WARNING,
+                    call,
+                    f"nothing is known of `{draft.facts.segment(call.func)}`, whose object was given a model: if it "
+                    "saves that to a file, all processes write the same one",
+                    "if it does, call it under `if accelerator.is_main_process:`",
+                )
+            elif self._may_save(draft, call):
                 yield draft.finding(
                     "SAVE-RACE",
                     Severity.WARNING,
@@ -98,6 +107,20 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
                     "the path of a file: if it saves the model there, all of them write the same file",
                     "if it does, call it under `if accelerator.is_main_process:`, with accelerator.unwrap_model(model)",
                 )
+
+    def _may_save_it(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a method of this name is called once there is something to save, of an object of which nothing is
+        known but that it was given a model: `checkpointer.save("last")`."""
+        resolver = draft.facts.resolver
+        if not isinstance(call.func, ast.Attribute) or call.func.attr != "save" or resolver.callee(call) is not None:
+            return False
+        kept = resolver.values(call.func.value)
+        foreign = [v for v in kept if v.role is Role.OBJECT and v.name and v.name.partition(".")[0] not in _KNOWN]
+        made = [v.origin for v in foreign if isinstance(v.origin, ast.Call) and not _is_of_project(draft, v.name)]
+        given = (a for one in made for a in (*one.args, *(k.value for k in one.keywords)))
+        if not any(draft.facts.objects.models(argument) for argument in given):
+            return False
+        return draft.after_training(call) and not draft.guarded(call)
 
     def _may_save(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a function of which nothing is known is given a model and a path, once there is one to save."""
