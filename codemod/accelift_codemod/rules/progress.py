@@ -58,8 +58,11 @@ class Progress(Rule):
         """Whether a call is `tqdm.write(...)` or `bar.write(...)`."""
         if not isinstance(call.func, ast.Attribute) or call.func.attr != "write":
             return False
-        values = draft.facts.resolver.values(call.func.value)
+        resolver, bar = draft.facts.resolver, call.func.value
+        values = resolver.values(bar)
         bars = bool(values) and all(v.role is Role.ITERATOR and v.name in library.TQDM for v in values)
+        made = [b.value for b in resolver.bindings(bar)] if isinstance(bar, ast.Name) else []
+        bars = bars or (bool(made) and all(isinstance(m, ast.Call) and _is_bar(draft, m) for m in made))
         return bars or qualified.rpartition(".")[0] in library.TQDM
 
     def _bar(self, draft: Draft, call: ast.Call) -> Iterator[Edit]:
@@ -77,6 +80,10 @@ class Progress(Rule):
             yield draft.edit(_RULE, own, Operation.KEYWORD, reason, f"disable={others}", need=Need.WEAK)
         else:
             yield draft.edit(_RULE, own, Operation.SURROUND, reason, f"{{}} or {others}", need=Need.WEAK)
+
+
+def _is_bar(draft: Draft, call: ast.Call) -> bool:
+    return (draft.facts.resolver.qualified(call.func) or "") in library.TQDM
 
 
 def _shows(draft: Draft, read: ast.Attribute) -> bool:
