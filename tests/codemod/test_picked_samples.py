@@ -11,7 +11,7 @@ OUT = "optimizer.zero_grad()\nout = model(x)\n"
 
 
 def codes(loss: str, **slots: str) -> list[str]:
-    return findings(script(from_imports=IMPORTS, forward=OUT + loss, **slots))
+    return findings(script(forward=OUT + loss, **{"from_imports": IMPORTS, **slots}))
 
 
 @pytest.mark.parametrize(
@@ -193,3 +193,20 @@ def test_what_places_choose_that_are_not_known_may_be_some_of_the_samples(loss: 
 def test_what_they_choose_beside_all_samples_is_as_many(loss: str) -> None:
     definitions = "def shuffled(y):\n    places = list(range(len(y)))\n    places.reverse()\n    return places"
     assert "LOSS-UNKNOWN" not in codes(loss, definitions=definitions)
+
+
+CUT = "x[:, :, 1:2] = x[order, :, 1:2]\nshare = {}\nloss = F.cross_entropy(out, y) * share + out.pow(2).mean() * (1 - share)"
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [
+        ("2 / x.size()[-1]", []),  # how large the picture is, of which a part is cut: it has two dimensions more
+        ("2 / x.shape[-2]", []),
+        ("2 / x.size()[-3]", ["LOSS-UNKNOWN"]),  # which may be that of the samples
+        ("2 / out.size()[-2]", ["LOSS-UNKNOWN"]),
+    ],
+)
+def test_how_large_what_is_cut_is(share: str, expected: list[str]) -> None:
+    order = "order = torch.randperm(3)"
+    assert codes(f"{order}\n{CUT.replace('{}', share)}", from_imports="") == expected

@@ -55,7 +55,19 @@ class Dimensions:
     def later(self, node: ast.expr, place: ast.expr) -> bool:
         """Whether a dimension that is counted from the last one is surely not the first."""
         counted, number = integer(place), self.of(node)
-        return counted is not None and number is not None and -number < counted < 0
+        number = self._least(node) if number is None else number
+        return counted is not None and -number < counted < 0
+
+    def _least(self, node: ast.expr) -> int:
+        """How many dimensions a variable has at least, for some of its entries are named by so many places."""
+        owner = self.index.scope(node).owner(node.id) if isinstance(node, ast.Name) else None
+        if owner is None or not isinstance(node, ast.Name):
+            return 0
+        bound = set(self.resolver.reaching(node, owner))
+        reads = (n for n in owner.loads.get(node.id, []) if self.index.scope(n) is self.index.scope(node))
+        outer = (self.index.parents.get(n) for n in reads if bound == set(self.resolver.reaching(n, owner)))
+        places = [o.slice.elts for o in outer if isinstance(o, ast.Subscript) and isinstance(o.slice, ast.Tuple)]
+        return max((sum(isinstance(e, ast.Slice) for e in some) for some in places), default=0)
 
     def repeats_later(self, call: ast.Call) -> bool:
         """Whether `x.repeat(1, 2, 3)` surely puts nothing before the first dimension, and leaves that as it is."""

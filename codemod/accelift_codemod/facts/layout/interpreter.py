@@ -449,9 +449,8 @@ class Layouts:
             base = tensor(base)
         if base in (Layout.MIXED, Layout.SHIFTED):
             return Layout.MIXED
-        if base is Layout.SHAPE and isinstance(node.value, ast.Attribute):
-            if self.dimensions.later(node.value.value, node.slice):
-                return Layout.CONST
+        if base is Layout.SHAPE and (of := _shaped(node.value)) is not None and self.dimensions.later(of, node.slice):
+            return Layout.CONST
         whole = self.choosing.at_rank(node)
         if whole is not None and self.read(whole, env, frame) in (Layout.ROWS, Layout.PICKED):
             return Layout.MIXED
@@ -539,6 +538,12 @@ def _taken(statement: ast.If, env: Environment) -> list[list[ast.stmt]]:
             if isinstance(test.ops[0], ast.IsNot):
                 return [statement.body]
     return [statement.body, statement.orelse]
+
+
+def _shaped(shape: ast.expr) -> ast.expr | None:
+    """The tensor whose shape an expression is: of `x.shape` and `x.size()`, `x`."""
+    attribute = shape.func if isinstance(shape, ast.Call) else shape
+    return attribute.value if isinstance(attribute, ast.Attribute) else None
 
 
 def _is_place(place: ast.expr) -> bool:
