@@ -32,8 +32,9 @@ class Saving(Rule):
     it does. A network that was saved whole comes to the process's own device. What is saved before training begins is
     left alone and reported unless it is a checkpoint: prepared data, say, may be read in ways that are not followed.
     Where torch.save, or another function that writes a file, is handed to others, that is reported; so are functions of
-    which nothing is known, if they are given a model, or the state of one, and the path of a file. What is saved to
-    files that are named after samples, each process saves of its own share.
+    which nothing is known, if they are given a model, or the state of one, and the path of a file, and objects that
+    were given a model and are told to save. What is saved to files that are named after samples, each process saves of
+    its own share.
     """
 
     code = _RULE
