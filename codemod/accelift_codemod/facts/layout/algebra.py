@@ -271,7 +271,8 @@ def tensor(value: Shape) -> Shape:
 
 def written_out(value: Shape) -> Shape:
     """What tensors are made of: a list of numbers that no sample is in is a number itself."""
-    if isinstance(value, tuple) and value and all(written_out(part) in FIXED for part in value):
+    empty = not value and not isinstance(value, Record)  # a list that is still to be filled
+    if isinstance(value, tuple) and not empty and all(written_out(part) in FIXED for part in value):
         return Layout.CONST
     return value
 

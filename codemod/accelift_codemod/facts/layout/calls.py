@@ -6,13 +6,14 @@ import ast
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import torch_ops
-from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.index import FUNCTIONS, Function, How
 from accelift_codemod.facts.layout import (
     along,
     choosing,
     derived,
     entries,
     losses,
+    made_objects,
     making,
     operations,
     pretrained,
@@ -137,11 +138,15 @@ class Calls:
             if func.attr == "scale" and self.resolver.only(func.value, Role.SCALER) and arguments:
                 return arguments[0]
             if isinstance(func.value, ast.Name) and func.value.id == "self" and frame.owner is not None:
+                this = env.get("self")
+                if isinstance(this, Record) and self.resolver.method(frame.owner, func.attr) is not None:
+                    keywords = keywords | {"self": this}
                 return self.layouts.modules.own(func.attr, call, arguments, keywords, frame.owner)
             if func.attr == "step" and self.resolver.only(func.value, Role.OPTIMIZER):
                 return self._stepped(self.resolver.argument(call, 0, "closure"), env)
             receiver = self.layouts.read(func.value, env, frame)
-            if isinstance(receiver, Record) and not self.objects.models(func.value):
+            own = isinstance(self.resolver.callee(call), FUNCTIONS)  # a method of an object of the script's
+            if isinstance(receiver, Record) and not own and not self.objects.models(func.value):
                 self.layouts.becomes(receiver, entries.after(receiver, func.attr, call, arguments, keywords))
                 return entries.asked(receiver, func.attr, call, arguments)
             if isinstance(receiver, Listed):
@@ -298,21 +303,54 @@ class Calls:
             names = [parameter.arg for parameter in short.args.args]
             here = env if self.index.function(short) is self.index.function(call) else {}  # of others it knows nothing
             return self._computed(short, here | dict(zip(names, arguments, strict=True)))
+        held = made_objects.holding(self.resolver, call, arguments, keywords)
+        if held is not None:
+            return held
+        if isinstance(target, ast.ClassDef) and made_objects.plain(self.resolver, target):
+            return self._constructed(call, target, env)
         if isinstance(target, FUNCTIONS):
             owner = self.index.parents.get(target)
             given = self.resolver.bind(call, target)
             changed = dict.fromkeys(self.resolver.kept(target), Layout.UNKNOWN)
             if given is not None:
                 by_name = {n: self.layouts.read(e, env) for n, e in given.items()}
+                this = self._object(call.func, env)
+                if isinstance(this, Record):
+                    by_name["self"] = this
                 env.update(changed)
                 if owner in self.resolver.followed and owner not in self.resolver.self_trained:
                     owner = None  # no module: its attributes are variables
-                return self.layouts.modules.function(
-                    target, by_name, owner if isinstance(owner, ast.ClassDef) else None
-                )
+                cls = owner if isinstance(owner, ast.ClassDef) else None
+                return self.layouts.modules.function(target, by_name, cls, self._seen(call, target, env))
             env.update(changed)
         of_all = isinstance(call.func, ast.Attribute) and call.func.attr in _JOINS
         if not of_all and (Layout.MIXED in everything or Layout.SHIFTED in everything):
             return Layout.MIXED
         plain = not values or (self.resolver.library_function(call.func) or "").startswith(_NUMBERS)
-        return Layout.CONST if all(e in FIXED for e in everything) and plain else Layout.UNKNOWN
+        fixed = all(e in FIXED or (isinstance(e, Record) and written_out(e) in FIXED) for e in everything)
+        return Layout.CONST if fixed and plain else Layout.UNKNOWN
+
+    def _seen(self, call: ast.Call, function: Function, env: Environment) -> Environment:
+        """The variables of the code around a call that a function of it, which stands there, reads."""
+        here, there = self.index.scope(call), self.index.scopes[function]
+        names = [name for name in there.loads if name in env and name not in there.bindings]
+        return {name: env[name] for name in names if here.owner(name) is there.owner(name)}
+
+    def _object(self, func: ast.expr, env: Environment) -> Shape | None:
+        """The object that a method is one of: of `super().encode`, too."""
+        owner = func.value if isinstance(func, ast.Attribute) else None
+        if isinstance(owner, ast.Call) and self.resolver.builtin(owner.func) == "super":
+            return env.get("self")
+        found = self.layouts.read(owner, env) if owner is not None else None
+        kept = self.layouts.modules.kept(self.objects.models(owner)) if owner is not None and found in FIXED else None
+        return kept or found
+
+    def _constructed(self, call: ast.Call, cls: ast.ClassDef, env: Environment) -> Shape:
+        """The attributes that the constructor of a class sets."""
+        record, constructor = Record.of({}), self.resolver.method(cls, "__init__")
+        given = self.resolver.bind(call, constructor) if constructor is not None else {}
+        if constructor is None or given is None:
+            return record if constructor is None and not call.args else Layout.UNKNOWN
+        by_name = {n: self.layouts.read(e, env) for n, e in given.items()}
+        self.layouts.modules.function(constructor, {**by_name, "self": record}, cls)
+        return self.layouts.now(record)

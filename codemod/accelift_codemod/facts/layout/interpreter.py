@@ -179,6 +179,10 @@ class Layouts:
         if new is not record:
             self._becoming.append((record, new))
 
+    def now(self, record: Record) -> Shape:
+        """What a dict or an object is by now that the statement has made."""
+        return next((new for old, new in reversed(self._becoming) if old is record), record)
+
     def _forget(self, node: ast.expr, env: Environment, frame: Frame) -> None:
         """A dict that a function of which nothing is known is given may have other entries then."""
         for call in (n for n in walk(node) if isinstance(n, ast.Call)):
@@ -249,9 +253,13 @@ class Layouts:
         """Bind an assignment target to a layout."""
         if isinstance(target, ast.Name):
             env[target.id] = value
-        elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
-            # Other methods may change a dict that the object keeps.
-            env[f"self.{target.attr}"] = Layout.UNKNOWN if isinstance(value, Record) else value
+        elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+            holder = env.get(target.value.id)
+            if isinstance(holder, Record):
+                entries.replace(env, holder, entries.given(holder, ast.Constant(target.attr), value))
+            elif target.value.id == "self":
+                # Other methods may change a dict that the object keeps.
+                env[f"self.{target.attr}"] = Layout.UNKNOWN if isinstance(value, (Record, Listed)) else value
         elif isinstance(target, ast.Subscript):
             self._put(target, value, env)
         elif isinstance(target, (ast.Tuple, ast.List)):
@@ -284,7 +292,9 @@ class Layouts:
         if isinstance(node, ast.Name):
             return env.get(node.id)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            return env.get(f"{node.value.id}.{node.attr}")
+            holder = env.get(node.value.id)
+            known = isinstance(holder, Record) and node.attr in holder.names
+            return holder.entry(node.attr) if known else env.get(f"{node.value.id}.{node.attr}")  # type: ignore[union-attr]
         inner = self._held(node.value, env) if isinstance(node, ast.Subscript) else None
         name = entries.written(node.slice) if isinstance(node, ast.Subscript) else None
         return inner.entry(name) if isinstance(inner, Record) and name is not None else None
@@ -413,10 +423,17 @@ class Layouts:
 
     def _attribute(self, node: ast.Attribute, env: Environment, frame: Frame) -> Shape:
         if isinstance(node.value, ast.Name) and node.value.id == "self" and frame.owner is not None:
-            return env.get(f"self.{node.attr}", Layout.CONST)  # what this pass has set, or the network's own
+            this = env.get("self")  # what this pass has set, or else the network's own
+            if isinstance(this, Record):
+                return this.entry(node.attr) if node.attr in this.names else Layout.CONST
+            return env.get(f"self.{node.attr}", Layout.CONST)
         if any(v.declaration in self.resolver.followed for v in self.resolver.values(node.value)):
             return Layout.CONST if self._is_of_network(node) else Layout.UNKNOWN
         base = self.read(node.value, env, frame)
+        if self.modules.left and base in FIXED:
+            base = self.modules.kept(self.objects.models(node.value)) or base
+            if isinstance(base, Record) and node.attr not in base.names:
+                return Layout.CONST
         if isinstance(base, Record):
             return base.entry(node.attr)
         if isinstance(base, tuple) and node.attr in _FIELDS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import library, torch_ops
@@ -40,6 +41,10 @@ _WEIGHTS = frozenset(
 )
 
 
+# A function, its arguments, and the variables around it that it reads.
+_Call = tuple[Function, tuple[Shape, ...], tuple[tuple[str, Shape], ...]]
+
+
 class Modules:
     """Layouts of calls into layers, modules and functions."""
 
@@ -47,8 +52,9 @@ class Modules:
         self.layouts = layouts
         self.resolver = layouts.resolver
         self.index = layouts.index
-        self._known: dict[tuple[Function, tuple[Shape, ...]], tuple[Shape, Environment]] = {}
+        self._known: dict[_Call, tuple[Shape, Environment]] = {}
         self._layers: dict[ast.ClassDef, bool] = {}
+        self.left: dict[ast.ClassDef, Record] = {}
         self._depth = 0
         self.sequences = Sequences(layouts.resolver)
 
@@ -299,16 +305,26 @@ class Modules:
         every = all(found and all(v.role is Role.MODEL for v in found) for found in values)
         return [v for found in values for v in found] if every else []
 
-    def function(self, function: Function, arguments: dict[str, Shape], owner: ast.ClassDef | None) -> Shape:
-        """Interpret a function of the script on the layouts of its arguments."""
+    def function(
+        self,
+        function: Function,
+        arguments: dict[str, Shape],
+        owner: ast.ClassDef | None,
+        seen: Environment | None = None,
+    ) -> Shape:
+        """Interpret a function of the script on the layouts of its arguments, and of what it sees around it."""
         names = [p.arg for p in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
-        key = (function, tuple(arguments.get(n, Layout.CONST) for n in (*names, "**")))
+        around = tuple((name, seen[name]) for name in sorted(seen)) if seen else ()
+        key = (function, tuple(arguments.get(n, Layout.CONST) for n in (*names, "**")), around)
         if key in self._known:
+            self._keep(owner, arguments, self._known[key][1])
             return self._come_back(arguments, *self._known[key])
         if self._depth >= _MAX_DEPTH:
             return Layout.UNKNOWN
         self._known[key] = (Layout.UNKNOWN, {})  # a recursive call is not followed
-        env = self.parameters(function, arguments)
+        env = {**(seen or {}), **self.parameters(function, arguments)}
+        if owner is not None and names[:1] == ["self"] and not isinstance(env["self"], Record):
+            env["self"] = Record.of({})  # what is set in this pass
         env |= {HANDED + name: env[name] for name in names if isinstance(env[name], (Record, Listed))}
         frame = Frame(owner)
         self._depth += 1
@@ -320,7 +336,19 @@ class Modules:
             frame.leave(env)
         result = frame.returned if frame.returned is not None else Layout.CONST
         self._known[key] = (result, frame.left or {})
+        self._keep(owner, arguments, self._known[key][1])
         return self._come_back(arguments, *self._known[key])
+
+    def _keep(self, owner: ast.ClassDef | None, arguments: dict[str, Shape], left: Environment) -> None:
+        """Note what a network that code outside of it has run has in its attributes then."""
+        this = left.get(f"{HANDED}self")
+        if owner is not None and "self" not in arguments and isinstance(this, Record) and this:
+            self.left[owner] = this
+
+    def kept(self, values: Sequence[Value]) -> Record | None:
+        """What the last pass of a network has left in its attributes."""
+        found = [self.left[v.declaration] for v in values if v.declaration in self.left]
+        return found[0] if len(found) == 1 else None
 
     def _come_back(self, arguments: dict[str, Shape], returned: Shape, left: Environment) -> Shape:
         """What a function returns to a call; what it has changed of the dicts that it is given, these become."""

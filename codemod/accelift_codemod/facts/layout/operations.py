@@ -68,6 +68,8 @@ def builtin(name: str, arguments: list[Shape]) -> Shape:
         return first
     if name in ("max", "min", "sum", "round") and Layout.MIXED in arguments:
         return Layout.MIXED
+    if name == "super":
+        return Layout.CONST
     if name == "zip" and Layout.MIXED in arguments:
         return (tuple(map(element, arguments)),)
     return Layout.CONST if all(a in FIXED for a in arguments) else Layout.UNKNOWN

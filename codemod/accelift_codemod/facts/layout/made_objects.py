@@ -1,0 +1,62 @@
+"""Objects that a script makes to hold tensors: of a class of its own, of a dataclass, named tuples, namespaces."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+from accelift_codemod.facts.index import How
+from accelift_codemod.facts.layout.algebra import Layout, Record, Shape
+from accelift_codemod.facts.resolve import Resolver
+
+_NAMED_TUPLE = "typing.NamedTuple"
+_DATACLASS = "dataclasses.dataclass"
+
+
+def holding(resolver: Resolver, call: ast.Call, arguments: list[Shape], keywords: Mapping[str, Shape]) -> Record | None:
+    """The attributes of an object that a call makes, which only keeps what it is given; None for others."""
+    if "**" in keywords or any(isinstance(a, ast.Starred) for a in call.args):
+        return None
+    if resolver.library_function(call.func) == "types.SimpleNamespace" and not arguments:
+        return Record.of(keywords)
+    names = _fields(resolver, call)
+    if names is None or len(arguments) > len(names):
+        return None
+    return Record.of({**dict.fromkeys(names, Layout.CONST), **dict(zip(names, arguments, strict=False)), **keywords})
+
+
+def plain(resolver: Resolver, cls: ast.ClassDef) -> bool:
+    """Whether a class is the script's own alone, and no object of it is followed in another way."""
+    return not cls.bases and not cls.keywords and not cls.decorator_list and cls not in resolver.followed
+
+
+def _fields(resolver: Resolver, call: ast.Call) -> list[str] | None:
+    """The names of what such an object is given, in their order."""
+    cls = resolver.callee(call)
+    if not isinstance(cls, ast.ClassDef):
+        return _named(resolver, call.func)
+    decorators = [d.func if isinstance(d, ast.Call) else d for d in cls.decorator_list]
+    kept = [resolver.qualified(d) for d in decorators] == [_DATACLASS] and not cls.bases
+    kept = kept or (not decorators and [resolver.qualified(b) for b in cls.bases] == [_NAMED_TUPLE])
+    if not kept or cls in resolver.followed or resolver.method(cls, "__init__") is not None:
+        return None
+    fields = (s.target for s in cls.body if isinstance(s, ast.AnnAssign))
+    return [target.id for target in fields if isinstance(target, ast.Name)]
+
+
+def _named(resolver: Resolver, func: ast.expr) -> list[str] | None:
+    """The fields of `namedtuple("Out", "logits loss")`, which a variable is."""
+    bindings = resolver.bindings(func) if isinstance(func, ast.Name) else []
+    made = bindings[0].value if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path else None
+    if (
+        not isinstance(made, ast.Call)
+        or resolver.qualified(made.func) != "collections.namedtuple"
+        or len(made.args) != 2
+    ):
+        return None
+    told = made.args[1]
+    if isinstance(told, ast.Constant) and isinstance(told.value, str):
+        return told.value.replace(",", " ").split()
+    parts = told.elts if isinstance(told, (ast.List, ast.Tuple)) else []
+    names = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+    return names if parts and len(names) == len(parts) else None
