@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, position
 from accelift_codemod.facts.layout import METHODS, Environment, Layout, Shape
+from accelift_codemod.facts.layout.pieces import put_into
 from accelift_codemod.facts.layout.strides import Strides
 from accelift_codemod.facts.tree import children, walk
 
@@ -45,7 +46,8 @@ class Unknown:
         return node
 
     def _made(self, name: ast.Name) -> ast.expr | None:
-        """What a statement of the loop binds a variable to; of several, the last one that is not known."""
+        """What a statement of the loop binds a variable to, or puts into the list that it is; of several, the last one
+        that is not known."""
         owner = self.index.scope(name).owner(name.id)
         found = [
             b.value
@@ -56,6 +58,8 @@ class Unknown:
             and isinstance(self.index.statement(b.node), (ast.Assign, ast.AugAssign))
             and any(s in self.index.ancestors(b.node) for s in self.body)
         ]
+        put = (value for list_, value in put_into(self.body) if list_ == name.id)
+        found += (value for value in put if position(value) < position(name))
         found.sort(key=position, reverse=True)
         return next((value for value in found if self._unknown(self._read(value))), next(iter(found), None))
 

@@ -1,0 +1,80 @@
+"""Losses in the style of real code: those that need all samples of a batch are said, and no others."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.codemod.scripts import convert, script
+
+REWARD = "r = (out.argmax(1) == y).float()\nlogp = F.log_softmax(out, 1).gather(1, y[:, None]).squeeze(1)\n"
+CLASSES = "means = []\nfor k in range(3):\n    means.append(out[y == k].mean(0))\n"
+WHITEN = """\
+def whiten(values, shift_mean=True):
+    mean, var = torch.mean(values), torch.var(values)
+    whitened = (values - mean) * torch.rsqrt(var + 1e-8)
+    if not shift_mean:
+        whitened += mean
+    return whitened
+"""
+
+
+def said(lines: str) -> list[str]:
+    forward = f"optimizer.zero_grad()\nout = model(x)\n{lines}"
+    plan = convert(script(imports="import numpy as np", definitions=WHITEN, forward=forward)).plan
+    assert plan is not None
+    return [f.code for f in plan.findings if f.code.startswith(("LOSS-", "BATCH-"))]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        # contrastive, triplet, prototypes, rankings
+        "z = F.normalize(out, dim=1)\nloss = F.cross_entropy(torch.einsum('id,jd->ij', z, z), torch.arange(len(z)))",
+        "d = torch.cdist(out, out)\nloss = F.relu((d * (y[:, None] == y)).max(1)[0] - d.min(1)[0] + 1).mean()",
+        "means = torch.stack([out[y == k].mean(0) for k in range(3)])\nloss = F.cross_entropy(out @ means.t(), y)",
+        f"{CLASSES}loss = F.cross_entropy(-((out[:, None] - torch.stack(means)[None]) ** 2).sum(-1), y)",
+        f"{CLASSES}loss = F.cross_entropy(F.linear(out, torch.stack(means)), y)",
+        "means = {}\nfor k in range(3):\n    means[k] = out[y == k].mean(0)\nloss = F.cross_entropy(out - means[0], y)",
+        "s = out[:, 0]\nd = s.unsqueeze(1) - s.unsqueeze(0)\nloss = F.softplus(-d).mean()",
+        "s = out[:, 0]\nloss = -(F.softmax(y.float(), 0) * F.log_softmax(s, 0)).sum()",
+        # weights by how often classes are in the batch
+        "w = 1 / (torch.bincount(y, minlength=3) + 1.0)\nloss = F.cross_entropy(out, y, weight=w)",
+        "w = len(y) / ((y == 1).sum() + 1)\nloss = (F.cross_entropy(out, y, reduction='none') * "
+        "torch.where(y == 1, w, 1.0)).mean()",
+        "n = torch.unique(y, return_counts=True)[1]\nloss = (F.cross_entropy(out, y, reduction='none') / n[0]).mean()",
+        # statistics of the batch by hand
+        "var, mean = torch.var_mean(out, dim=0)\nloss = F.cross_entropy((out - mean) / torch.sqrt(var + 1e-5), y)",
+        f"{REWARD}adv = (r - r.mean()) / (r.std() + 1e-8)\nloss = -(logp * adv.detach()).mean()",
+        f"{REWARD}loss = -(logp * whiten(r)).mean()",
+        "h = torch.histc(out, bins=8, min=-3, max=3)\np = h / h.sum()\n"
+        "loss = F.cross_entropy(out, y) * (p * (p + 1e-8).log()).sum()",
+        "q = torch.quantile(out, torch.tensor([0.1, 0.9]))\nloss = F.cross_entropy(out, y) + (q[1] - q[0]).abs()",
+        "x.requires_grad_(True)\ng = torch.autograd.grad(model(x).sum(), x, create_graph=True)[0]\n"
+        "loss = F.cross_entropy(out, y) + (g.norm() - 1) ** 2",
+        "scale = np.median(out.detach().cpu().numpy())\nloss = F.cross_entropy(out / scale, y)",
+    ],
+)
+def test_a_loss_that_needs_all_of_the_batch_is_said(lines: str) -> None:
+    assert said(lines) == ["LOSS-INBATCH"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "w = model.layer.weight[:, :3]\nloss = F.cross_entropy(torch.einsum('id,kd->ik', F.normalize(out, dim=1), w), y)",
+        "loss = F.triplet_margin_loss(out, model(x + 1), model(x - 1))",
+        "perm = torch.randperm(len(x))\nmixed = model(0.3 * x + 0.7 * x[perm])\n"
+        "loss = 0.3 * F.cross_entropy(mixed, y) + 0.7 * F.cross_entropy(mixed, y[perm])",
+        "w = torch.tensor([1.0, 2.0, 3.0])\nloss = (F.cross_entropy(out, y, reduction='none') * w[y]).mean()",
+        "m, v = out.mean(1, keepdim=True), out.var(1, keepdim=True)\nloss = F.cross_entropy((out - m) / v, y)",
+        f"{REWARD}loss = -(logp * (r - 0.5)).mean()",
+        "q = torch.quantile(out, 0.9, dim=1)\nloss = F.cross_entropy(out, y) + q.mean()",
+        "x.requires_grad_(True)\ng = torch.autograd.grad(model(x).sum(), x, create_graph=True)[0]\n"
+        "loss = F.cross_entropy(out, y) + ((g.norm(2, dim=1) - 1) ** 2).mean()",
+        "parts = []\nfor k in range(3):\n    parts.append(out[:, k].pow(2).mean())\nloss = sum(parts)",
+        "terms = {}\nfor k in range(3):\n    terms[k] = out[:, k].pow(2).mean()\nloss = sum(terms.values())",
+        "scale = np.median([1.0, 2.0])\nloss = F.cross_entropy(out / scale, y)",
+    ],
+)
+def test_a_loss_of_each_sample_is_not(lines: str) -> None:
+    assert said(lines) == []
