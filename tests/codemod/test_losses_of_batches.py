@@ -61,7 +61,8 @@ def test_a_loss_that_needs_all_of_the_batch_is_said(lines: str) -> None:
 @pytest.mark.parametrize(
     "lines",
     [
-        "w = model.layer.weight[:, :3]\nloss = F.cross_entropy(torch.einsum('id,kd->ik', F.normalize(out, dim=1), w), y)",
+        "z, w = F.normalize(out, dim=1), model.layer.weight[:, :3]\n"
+        "loss = F.cross_entropy(torch.einsum('id,kd->ik', z, w), y)",
         "loss = F.triplet_margin_loss(out, model(x + 1), model(x - 1))",
         "perm = torch.randperm(len(x))\nmixed = model(0.3 * x + 0.7 * x[perm])\n"
         "loss = 0.3 * F.cross_entropy(mixed, y) + 0.7 * F.cross_entropy(mixed, y[perm])",

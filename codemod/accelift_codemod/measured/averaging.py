@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts.layout import Layout
+from accelift_codemod.facts.layout import Environment, Layout
 from accelift_codemod.facts.tree import walk
 
 _PARTS = (ast.Name, ast.Attribute, ast.Call, ast.BinOp)
@@ -19,3 +20,23 @@ def averaging(draft: Draft, place: ast.AST, measured: ast.expr) -> str:
         if env is not None and any(draft.facts.layouts.read(part, env) is Layout.MEAN for part in parts):
             return "accelerator.batch_mean"
     return 'accelerator.reduce(..., "mean")'
+
+
+def means_in(draft: Draft, node: ast.expr, env: Environment) -> Iterator[ast.expr]:
+    """The means over samples, one number or several, that an expression is computed from and no gradients flow to."""
+    if isinstance(node, (ast.Call, ast.Name)) and draft.facts.layouts.read(node, env) is Layout.MEAN:
+        if draft.gradients_off(node) or _is_detached(node):
+            yield node
+    elif isinstance(node, (ast.BinOp, ast.UnaryOp)):
+        for part in ast.iter_child_nodes(node):
+            if isinstance(part, ast.expr):
+                yield from means_in(draft, part, env)
+
+
+def _is_detached(node: ast.expr) -> bool:
+    """Whether an operation is one on a tensor that has no gradients any more: `x.detach().mean(0)`."""
+    while isinstance(node, (ast.Call, ast.Attribute)):
+        if isinstance(node, ast.Attribute) and node.attr in ("detach", "data"):
+            return True
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return False

@@ -14,6 +14,7 @@ from accelift_codemod.facts.layout import Environment, Layout, Shape
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import labels
 from accelift_codemod.measured.anew import bound_anew
+from accelift_codemod.measured.averaging import means_in
 from accelift_codemod.measured.filling import FILLING, filled, given_to, places
 from accelift_codemod.measured.held_outside import reads_elsewhere
 from accelift_codemod.measured.numbers import number_of
@@ -248,7 +249,9 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr
                 yield draft.edit(RULE, of, Operation.SURROUND, _WHY, code, need=Need.STRONG, assumes=assumes)
         return
     means = (
-        list(_means(draft, value, env)) if draft.runtime and isinstance(statement, (ast.Assign, ast.AugAssign)) else []
+        list(means_in(draft, value, env))
+        if draft.runtime and isinstance(statement, (ast.Assign, ast.AugAssign))
+        else []
     )
     if means:
         own = {name for target in targets(statement) for name in stores(target)}
@@ -262,26 +265,6 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr
         yield draft.edit(RULE, value, Operation.SURROUND, _WHY, _total(draft, "{}.detach()"), need=Need.STRONG)
     elif layout is Layout.COUNT:
         yield from _count_of_all(draft, loop, value, env)
-
-
-def _means(draft: Draft, node: ast.expr, env: Environment) -> Iterator[ast.expr]:
-    """The means over samples, one number or several, that an expression is computed from and no gradients flow to."""
-    if isinstance(node, (ast.Call, ast.Name)) and draft.facts.layouts.read(node, env) is Layout.MEAN:
-        if draft.gradients_off(node) or _is_detached(node):
-            yield node
-    elif isinstance(node, (ast.BinOp, ast.UnaryOp)):
-        for part in ast.iter_child_nodes(node):
-            if isinstance(part, ast.expr):
-                yield from _means(draft, part, env)
-
-
-def _is_detached(node: ast.expr) -> bool:
-    """Whether an operation is one on a tensor that has no gradients any more: `x.detach().mean(0)`."""
-    while isinstance(node, (ast.Call, ast.Attribute)):
-        if isinstance(node, ast.Attribute) and node.attr in ("detach", "data"):
-            return True
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return False
 
 
 def _numbered(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr) -> list[Edit]:

@@ -147,10 +147,10 @@ class Calls:
             receiver = self.layouts.read(func.value, env, frame)
             own = isinstance(self.resolver.callee(call), FUNCTIONS)  # a method of an object of the script's
             if isinstance(receiver, Record) and not own and not self.objects.models(func.value):
-                self.layouts.becomes(receiver, entries.after(receiver, func.attr, call, arguments, keywords))
+                self.layouts.changes.becomes(receiver, entries.after(receiver, func.attr, call, arguments, keywords))
                 return entries.asked(receiver, func.attr, call, arguments)
             if isinstance(receiver, Listed):
-                self.layouts.becomes(receiver, entries.grown(receiver, func.attr, call, arguments))
+                self.layouts.changes.becomes(receiver, entries.grown(receiver, func.attr, call, arguments))
                 if func.attr == "pop":
                     return item(receiver, 0 if call.args else -1) if receiver else Layout.UNKNOWN
             if func.attr == "size" and receiver is Layout.ROWS and call.args:
@@ -353,4 +353,4 @@ class Calls:
             return record if constructor is None and not call.args else Layout.UNKNOWN
         by_name = {n: self.layouts.read(e, env) for n, e in given.items()}
         self.layouts.modules.function(constructor, {**by_name, "self": record}, cls)
-        return self.layouts.now(record)
+        return self.layouts.changes.now(record)

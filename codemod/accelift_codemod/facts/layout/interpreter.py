@@ -6,7 +6,6 @@ What it cannot follow is UNKNOWN, and rules treat that as not proved.
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -35,6 +34,7 @@ from accelift_codemod.facts.layout.algebra import (
     tensor,
 )
 from accelift_codemod.facts.layout.calls import Calls
+from accelift_codemod.facts.layout.changes import Changes
 from accelift_codemod.facts.layout.choosing import Choosing
 from accelift_codemod.facts.layout.comprehensions import Comprehension, comprehension, pieced
 from accelift_codemod.facts.layout.dimensions import Dimensions
@@ -44,15 +44,12 @@ from accelift_codemod.facts.layout.plain import is_number, sizes
 from accelift_codemod.facts.layout.prefixes import Prefixes
 from accelift_codemod.facts.layout.ranks import Ranks
 from accelift_codemod.facts.objects import Objects
-from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.extents import Extents
 
 _FIELDS = ("values", "indices")  # of what torch's functions return that tell the greatest
-_BUILTINS = frozenset(dir(builtins))
-_PLACES = (ast.Name, ast.Attribute, ast.Subscript)  # where a dict is kept
 _OF_TENSORS = frozenset({"shape", "T", "mT", "data", "device", "dtype"})
 
 
@@ -66,6 +63,7 @@ class Layouts:
         self.index: Index = objects.index
         self.modules = Modules(self)
         self.calls = Calls(self)
+        self.changes = Changes(self)
         self.choosing = Choosing(objects.resolver)
         self.pieces = Pieces(objects.resolver)
         self.dimensions = Dimensions(objects.resolver, extents)
@@ -97,14 +95,14 @@ class Layouts:
         """Interpret one statement."""
         frame = frame or Frame(None)
         if isinstance(statement, ast.Assign):
-            value = self._evaluated(statement.value, env, frame)
+            value = self.changes.evaluated(statement.value, env, frame)
             for target in statement.targets:
                 self.assign(target, sizes(statement.value, target) if value is Layout.UNKNOWN else value, env)
         elif isinstance(statement, ast.AnnAssign):
             if statement.value is not None:
-                self.assign(statement.target, self._evaluated(statement.value, env, frame), env)
+                self.assign(statement.target, self.changes.evaluated(statement.value, env, frame), env)
         elif isinstance(statement, ast.AugAssign):
-            value = self._evaluated(statement.value, env, frame)
+            value = self.changes.evaluated(statement.value, env, frame)
             before = self.read(statement.target, env, frame)
             if isinstance(before, Record):
                 entries.replace(env, before, entries.joined(before, value))
@@ -113,7 +111,7 @@ class Layouts:
             else:
                 self.assign(statement.target, combine(statement.op, before, value), env)
         elif isinstance(statement, ast.Return):
-            value = Layout.CONST if statement.value is None else self._evaluated(statement.value, env, frame)
+            value = Layout.CONST if statement.value is None else self.changes.evaluated(statement.value, env, frame)
             frame.returned = value if frame.returned is None else join(frame.returned, value)
             frame.leave(env)
         elif isinstance(statement, ast.If):
@@ -124,7 +122,7 @@ class Layouts:
             if sample is not None:
                 each.run(self, statement, sample, env, frame)
                 return
-            iterated = self._evaluated(statement.iter, env, frame)
+            iterated = self.changes.evaluated(statement.iter, env, frame)
             for _ in range(2):
                 earlier = dict(env)
                 self.assign(statement.target, element(iterated), env)
@@ -147,8 +145,8 @@ class Layouts:
                 self._branches(env, frame, handler.body, [])
             self.run([*statement.orelse, *statement.finalbody], env, frame)
         elif isinstance(statement, ast.Expr):
-            self._evaluated(statement.value, env, frame)
-            self._forget(statement.value, env, frame)
+            self.changes.evaluated(statement.value, env, frame)
+            self.changes.forget(statement.value, env, frame)
         elif isinstance(statement, ast.Delete):
             for target in (t for t in statement.targets if isinstance(t, ast.Subscript)):
                 record = self.read(target.value, env, frame)
@@ -164,44 +162,6 @@ class Layouts:
             if isinstance(env.get(name), Listed):
                 each = self.read(value, env, frame)
                 env[name] = Layout.PIECES if each is Layout.PIECE else pieced(each)
-
-    def _evaluated(self, node: ast.expr, env: Environment, frame: Frame) -> Shape:
-        """The layout of an expression of a statement that runs, once it has changed the dicts that it changes."""
-        outer, self._becoming = self._becoming, []
-        value = self.read(node, env, frame)
-        for record, new in self._becoming:
-            entries.replace(env, record, new)
-        self._becoming = outer
-        return value
-
-    def becomes(self, record: Record | Listed, new: Shape) -> None:
-        """What a dict will be once the statement has run that is evaluated."""
-        if new is not record:
-            self._becoming.append((record, new))
-
-    def now(self, record: Record) -> Shape:
-        """What a dict or an object is by now that the statement has made."""
-        return next((new for old, new in reversed(self._becoming) if old is record), record)
-
-    def _forget(self, node: ast.expr, env: Environment, frame: Frame) -> None:
-        """A dict that a function of which nothing is known is given may have other entries then."""
-        for call in (n for n in walk(node) if isinstance(n, ast.Call)):
-            for argument in (*call.args, *(k.value for k in call.keywords)):
-                record = self.read(argument, env, frame) if isinstance(argument, _PLACES) else None
-                if isinstance(record, Record) and not self._is_followed(call, env, frame):
-                    entries.replace(env, record, entries.lost(record))
-
-    def _is_followed(self, call: ast.Call, env: Environment, frame: Frame) -> bool:
-        """Whether it is known what a call does to the dicts that it is given."""
-        func = call.func
-        if self.resolver.builtin(func) in _BUILTINS or self.resolver.callee(call) is not None:
-            return True
-        if isinstance(func, ast.Attribute) and isinstance(self.read(func.value, env, frame), Record):
-            return True
-        own = isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self"
-        if own and frame.owner is not None and self.resolver.method(frame.owner, func.attr) is not None:  # type: ignore[attr-defined]
-            return True
-        return any(isinstance(v.declaration, ast.ClassDef) for v in self.objects.models(self.calls.network(call)))
 
     def before(
         self, node: ast.AST, statements: list[ast.stmt], env: Environment, frame: Frame | None = None
@@ -261,7 +221,7 @@ class Layouts:
                 # Other methods may change a dict that the object keeps.
                 env[f"self.{target.attr}"] = Layout.UNKNOWN if isinstance(value, (Record, Listed)) else value
         elif isinstance(target, ast.Subscript):
-            self._put(target, value, env)
+            self.changes.put(target, value, env)
         elif isinstance(target, (ast.Tuple, ast.List)):
             for i, part in enumerate(target.elts):
                 if isinstance(part, ast.Starred):
@@ -269,35 +229,6 @@ class Layouts:
                 else:
                     several = value is Layout.BATCH and views.several(self.resolver, part)
                     self.assign(part, Layout.BATCH if several else item(value, i), env)
-
-    def _put(self, target: ast.Subscript, value: Shape, env: Environment) -> None:
-        """Put a value into a dict, or into some entries of a tensor: `weights[y == 1] = share`, of which the batch is
-        to have one."""
-        base = self._held(target.value, env)
-        if isinstance(base, Record):
-            entries.replace(env, base, entries.given(base, target.slice, value))
-        elif isinstance(base, Listed):
-            entries.replace(env, base, entries.put(base, target.slice, value))
-        if not isinstance(target.value, ast.Name) or value not in (Layout.MIXED, *CURVING):
-            return
-        if base in (Layout.BATCH, Layout.ROWS, *ALTERED):
-            env[target.value.id] = Layout.MIXED
-        elif base in FIXED:  # a vector of statistics, or what each sample finds in one
-            place = target.slice
-            fixed = isinstance(place, ast.Slice) or self.read(place, env) in FIXED
-            env[target.value.id] = value if fixed else Layout.MIXED
-
-    def _held(self, node: ast.expr, env: Environment) -> Shape | None:
-        """What a variable holds, or an entry of the dict in it."""
-        if isinstance(node, ast.Name):
-            return env.get(node.id)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            holder = env.get(node.value.id)
-            known = isinstance(holder, Record) and node.attr in holder.names
-            return holder.entry(node.attr) if known else env.get(f"{node.value.id}.{node.attr}")  # type: ignore[union-attr]
-        inner = self._held(node.value, env) if isinstance(node, ast.Subscript) else None
-        name = entries.written(node.slice) if isinstance(node, ast.Subscript) else None
-        return inner.entry(name) if isinstance(inner, Record) and name is not None else None
 
     # ---- expressions
 

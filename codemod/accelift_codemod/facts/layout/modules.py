@@ -361,7 +361,7 @@ class Modules:
             elif isinstance(given, (Record, Listed)):
                 changed.append((given, value))
         for given, value in changed:
-            self.layouts.becomes(given, entries.copied(value, copies))
+            self.layouts.changes.becomes(given, entries.copied(value, copies))
         return entries.copied(returned, copies)
 
     def parameters(self, function: Function, arguments: dict[str, Shape]) -> Environment:
