@@ -52,6 +52,12 @@ def said(lines: str) -> list[str]:
         "x.requires_grad_(True)\ng = torch.autograd.grad(model(x).sum(), x, create_graph=True)[0]\n"
         "loss = F.cross_entropy(out, y) + (g.norm() - 1) ** 2",
         "scale = np.median(out.detach().cpu().numpy())\nloss = F.cross_entropy(out / scale, y)",
+        # in place, in parts, one by one
+        "out = out.clone()\nout.sub_(out.mean(0))\nloss = F.cross_entropy(out, y)",
+        "out = out.clone()\nout[:, 0] = out[:, 0] - out[:, 0].mean()\nloss = F.cross_entropy(out, y)",
+        "loss = F.cross_entropy(torch.stack([row - out.mean(0) for row in out]), y)",
+        "c = torch.zeros(3, 3)\nfor k in range(3):\n    if (y == k).any():\n        c[k] = out[y == k].mean(0)\n"
+        "loss = ((out - c[y]) ** 2).mean()",
     ],
 )
 def test_a_loss_that_needs_all_of_the_batch_is_said(lines: str) -> None:
@@ -75,6 +81,11 @@ def test_a_loss_that_needs_all_of_the_batch_is_said(lines: str) -> None:
         "parts = []\nfor k in range(3):\n    parts.append(out[:, k].pow(2).mean())\nloss = sum(parts)",
         "terms = {}\nfor k in range(3):\n    terms[k] = out[:, k].pow(2).mean()\nloss = sum(terms.values())",
         "scale = np.median([1.0, 2.0])\nloss = F.cross_entropy(out / scale, y)",
+        "out = out.clone()\nout.sub_(out.mean(1, keepdim=True))\nloss = F.cross_entropy(out, y)",
+        "out = out.clone()\nout[:, 0] = out[:, 0] - out.mean(1)\nloss = F.cross_entropy(out, y)",
+        "loss = F.cross_entropy(torch.stack([row - row.mean() for row in out]), y)",
+        "c = torch.zeros(3, 3)\nfor k in range(3):\n    c[k] = k\nloss = ((out - c[y]) ** 2).mean()",
+        "loss = F.cross_entropy(out, y) if epoch else torch.zeros(()) * 2",
     ],
 )
 def test_a_loss_of_each_sample_is_not(lines: str) -> None:

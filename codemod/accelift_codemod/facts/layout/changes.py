@@ -53,6 +53,15 @@ class Changes:
         """What a dict or an object is by now that the statement has made."""
         return next((new for old, new in reversed(self._becoming) if old is record), record)
 
+    def in_place(self, call: ast.expr, value: Shape, env: Environment) -> None:
+        """Samples have met once a method sets them in relation to others where they are: `h.sub_(h.mean(0))`."""
+        while isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+            name = call.func.attr
+            call = call.func.value
+            changes = name.endswith("_") and not name.endswith("__") and value in (Layout.MIXED, Layout.SHIFTED)
+            if changes and isinstance(call, ast.Name) and call.id in env:
+                env[call.id] = value
+
     def forget(self, node: ast.expr, env: Environment, frame: Frame) -> None:
         """A dict that a function of which nothing is known is given may have other entries then."""
         for call in (n for n in walk(node) if isinstance(n, ast.Call)):
@@ -84,7 +93,7 @@ class Changes:
             entries.replace(env, base, entries.given(base, target.slice, value))
         elif isinstance(base, Listed):
             entries.replace(env, base, entries.put(base, target.slice, value))
-        if not isinstance(target.value, ast.Name) or value not in (Layout.MIXED, *CURVING):
+        if not isinstance(target.value, ast.Name) or value not in (Layout.MIXED, Layout.SHIFTED, *CURVING):
             return
         if base in (Layout.BATCH, Layout.ROWS, *ALTERED):
             env[target.value.id] = Layout.MIXED

@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts.layout import each
 from accelift_codemod.facts.layout.algebra import (
+    CURVING,
     FIXED,
     SCALARS,
     Environment,
@@ -36,6 +39,8 @@ def comprehension(layouts: Layouts, node: Comprehension, env: Environment, frame
             layouts.assign(node.generators[0].target, (Layout.CONST, part), inner)
             produced[name] = layouts.read(made, inner, frame)
         return Record.of(produced)
+    if _sets_against_all(layouts, node, env, frame):
+        return Layout.MIXED
     iterated: Shape = Layout.CONST
     kind = Listed if isinstance(node, ast.ListComp) else tuple
     for generator in node.generators:
@@ -57,6 +62,20 @@ def comprehension(layouts: Layouts, node: Comprehension, env: Environment, frame
     if iterated in FIXED and single and not isinstance(node, ast.DictComp) and result in _ALIKE:
         return kind((result, result))  # any number of them: two stand for all
     return result if result in (Layout.MIXED, *FIXED) else Layout.UNKNOWN
+
+
+def _sets_against_all(layouts: Layouts, node: Comprehension, env: Environment, frame: Frame) -> bool:
+    """Whether each sample is set in relation to what all of them have in common: `[row - x.mean(0) for row in x]`."""
+    first = node.generators[0]
+    sample = each.one(layouts, first.iter, env, frame) if len(node.generators) == 1 else None
+    if sample is None or isinstance(node, ast.DictComp):
+        return False
+    inner = dict(env)
+    layouts.assign(first.target, sample, inner)
+    outer, layouts.single = layouts.single, True
+    found = layouts.read(node.elt, inner, frame)
+    layouts.single = outer
+    return found is Layout.MIXED or (found in CURVING and bool(stores(first.target) & {n.id for n in loads(node.elt)}))
 
 
 def pieced(each: Shape) -> Shape:

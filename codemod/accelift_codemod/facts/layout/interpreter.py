@@ -145,7 +145,7 @@ class Layouts:
                 self._branches(env, frame, handler.body, [])
             self.run([*statement.orelse, *statement.finalbody], env, frame)
         elif isinstance(statement, ast.Expr):
-            self.changes.evaluated(statement.value, env, frame)
+            self.changes.in_place(statement.value, self.changes.evaluated(statement.value, env, frame), env)
             self.changes.forget(statement.value, env, frame)
         elif isinstance(statement, ast.Delete):
             for target in (t for t in statement.targets if isinstance(t, ast.Subscript)):
