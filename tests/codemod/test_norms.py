@@ -265,10 +265,10 @@ def test_a_mean_of_what_an_unknown_function_gives(loss: str, codes: list[str]) -
 @pytest.mark.parametrize(
     ("pieces", "added", "codes"),
     [
-        ("zip(x.split(4), y.split(4))", "loss += F.cross_entropy(model(a), b)", ["LOSS-UNKNOWN"]),
-        ("zip(torch.split(x, 4), torch.split(y, 4))", "loss = loss + F.cross_entropy(model(a), b)", ["LOSS-UNKNOWN"]),
+        ("zip(x.split(4), y.split(4))", "loss += F.cross_entropy(model(a), b)", ["LOSS-PIECES"]),
+        ("zip(torch.split(x, 4), torch.split(y, 4))", "loss = loss + F.cross_entropy(model(a), b)", ["LOSS-PIECES"]),
         ("zip(x.split(4), y.split(4))", "loss += F.cross_entropy(model(a), b, reduction='sum')", []),
-        ("zip(x.chunk(4), y.chunk(4))", "loss += F.cross_entropy(model(a), b)", []),  # as many in any share
+        ("zip(x.chunk(4), y.chunk(4))", "loss += F.cross_entropy(model(a), b)", ["LOSS-PIECES"]),  # perhaps smaller
         ("zip(x.split(4, dim=1), [y, y])", "loss += F.cross_entropy(model(x), b)", []),
         ("zip(x.split(4), y.split(4))", "loss = F.cross_entropy(model(x), y)", []),
     ],

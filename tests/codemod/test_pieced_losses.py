@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.codemod.scripts import convert, script
+from tests.codemod.scripts import convert, script, severities
 
 PARTS = "zip(x.split(4), y.split(4))"
 EACH = "F.cross_entropy(model(a), b)"
@@ -81,3 +81,16 @@ def test_samples_that_meet_in_their_piece_meet() -> None:
     assert said("whole = torch.cat([a for a in out.split(4)])\nloss = F.cross_entropy(whole - whole.mean(0), y)") == [
         "LOSS-INBATCH"
     ]
+
+
+@pytest.mark.parametrize(
+    ("parts", "severity"),
+    [
+        ("zip(x.chunk(4), y.chunk(4))", "note"),  # as many pieces everywhere
+        ("zip(x.split(4), y.split(4))", "warning"),
+        ("zip(torch.split(x, 4), torch.split(y, 4))", "warning"),
+    ],
+)
+def test_fewer_pieces_are_worse_than_smaller_ones(parts: str, severity: str) -> None:
+    text = script(forward=f"optimizer.zero_grad()\n{over(parts, after='loss = loss / 4')}")
+    assert severities(text, "LOSS-PIECES") == [severity]

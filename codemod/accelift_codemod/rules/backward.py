@@ -97,7 +97,8 @@ accelerator.backward(loss)
             "means over pieces of a batch",
             "The loss is made of means over pieces that a batch is cut into (`split`, `chunk`, slices by a step), "
             "added up or averaged. A process cuts its own share: it has fewer pieces, or smaller ones. A sum of the "
-            "means of fewer pieces is smaller; a mean of means is the same only where all pieces have one size.",
+            "means of fewer pieces is smaller; a mean of means is the same only where all pieces have one size. It is "
+            "a note where they are cut by `chunk`, into as many everywhere.",
         ),
         Explained(
             "LOSS-UNKNOWN",
@@ -228,7 +229,7 @@ accelerator.backward(loss)
         elif layout is Layout.PIECED:
             yield draft.finding(
                 "LOSS-PIECES",
-                Severity.WARNING,
+                Severity.WARNING if self._cuts_by_size(draft) else Severity.NOTE,
                 call,
                 f"`{name}` adds up or averages means over pieces of a batch, and a process cuts only its own share, "
                 "into fewer pieces or smaller ones: it is the same only if the means are averaged, and all pieces have "
@@ -247,6 +248,12 @@ accelerator.backward(loss)
                 if draft.runtime
                 else "if it is a sum, multiply it by num_processes",
             )
+
+    def _cuts_by_size(self, draft: Draft) -> bool:
+        """Whether pieces have a size that is told, so that a share has fewer: `chunk` cuts into as many, but smaller."""
+        steps = (c for c in draft.facts.index.calls if len(c.args) > 2)
+        stepping = any(draft.facts.resolver.builtin(c.func) == "range" for c in steps)
+        return stepping or "split" in draft.facts.index.attributes
 
     def _has_one(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a loss is that of one sample, which meets none: every process computes on all of the batch."""
