@@ -250,7 +250,7 @@ accelerator.backward(loss)
             )
 
     def _cuts_by_size(self, draft: Draft) -> bool:
-        """Whether pieces have a size that is told, so that a share has fewer: `chunk` cuts into as many, but smaller."""
+        """Whether pieces have a size that is told, so that a share has fewer: `chunk` cuts into as many."""
         steps = (c for c in draft.facts.index.calls if len(c.args) > 2)
         stepping = any(draft.facts.resolver.builtin(c.func) == "range" for c in steps)
         return stepping or "split" in draft.facts.index.attributes
