@@ -166,6 +166,47 @@ def test_replicated(body: str, loaders: str) -> None:
     assert findings(text) == ["EVAL-REPLICATED"]
 
 
+# A loader whose collate_fn is a parameter of the function that makes it, and how that is called.
+COLLATED = """\
+def loaders(data, {}):
+    {}return DataLoader(data, batch_size=16, collate_fn=collate)
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameter", "first", "calls", "shared"),
+    [
+        ("collate=None", "", "loaders(data)", True),
+        ("collate=None", "", "loaders(data, None)", True),
+        ("collate=None", "", "loaders(data, collate=None)", True),
+        ("other=None", "collate = other\n    ", "loaders(data)", True),
+        ("collate", "", "loaders(data, None)", True),
+        ("collate=None", "", "loaders(data, list)", False),
+        ("collate=list", "", "loaders(data)", False),
+        ("collate=None", "", "loaders(data); loaders(data, list)", False),
+        ("collate=None", "", "loaders(data); loaders(data, collate=list)", False),
+        ("collate=None", "", "loaders(data); loaders(*[data, list])", False),
+        ("collate=None", "collate = collate or list\n    ", "loaders(data)", False),
+        ("collate=None", "if data:\n        collate = list\n    ", "loaders(data)", False),
+        ("collate=None", "", "loaders(data)\nmaker = loaders\nmaker(data, list)", False),
+        ("collate=None", "", "loaders(data)\nfor maker in [loaders]:\n    maker(data, list)", False),
+        ("collate=None", "", "loaders(data)\nrun(lambda maker: maker(data, list), loaders)", False),
+        ("collate=None", "", "loaders(data)\npool.map(loaders, [data], [list])", False),
+    ],
+)
+def test_a_collate_fn_that_is_surely_none(parameter: str, first: str, calls: str, shared: bool) -> None:
+    called, _, more = calls.partition(")")
+    loader = f"{LOADERS.splitlines()[0]}\ntest_loader = {called}){more}"
+    body = f"{MOVE}\nout = model(x)\n{CORRECT}"
+    text = script(definitions=COLLATED.format(parameter, first), loader=loader, after=evaluation(body))
+    assert ("gather_for_metrics" in converted(text)) == shared
+
+
+def test_a_literal_collate_fn_of_none() -> None:
+    text = script(loader=f"{LOADERS[:-1]}, collate_fn=None)", after=evaluation(f"{MOVE}\nout = model(x)\n{CORRECT}"))
+    assert "gather_for_metrics" in converted(text) and findings(text) == []
+
+
 NOISY = """\
 class Noisy(nn.Module):
     def __init__(self):

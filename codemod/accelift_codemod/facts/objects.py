@@ -214,7 +214,36 @@ class Objects:
                 complete = False
             else:
                 arguments.update(entries)
+        if self._is_none(arguments.get("collate_fn")):
+            del arguments["collate_fn"]  # the same as none at all
         return Loader(value, made, arguments, complete)
+
+    def _is_none(self, node: ast.expr | None, steps: int = 4) -> bool:
+        """Whether an expression is surely None, whichever way it came: a parameter that no call gives, by default."""
+        if isinstance(node, ast.Constant):
+            return node.value is None
+        if not isinstance(node, ast.Name) or not steps:
+            return False
+        given: list[ast.expr | None] = []
+        for binding in self.resolver.bindings(node):
+            owner = self.index.parents.get(self.index.parents[binding.node])
+            if binding.how is How.PARAMETER and owner is not None and self._is_only_called(owner):
+                given += self.resolver.handed(binding)
+            else:
+                given.append(binding.value if binding.how is How.ASSIGN and not binding.path else None)
+        return bool(given) and all(self._is_none(one, steps - 1) for one in given)
+
+    def _is_only_called(self, function: ast.AST) -> bool:
+        """Whether a function, or the class whose constructor it is, is called wherever it is named, and handed to
+        nobody who may call it otherwise."""
+        named = self.index.parents[function] if getattr(function, "name", "") == "__init__" else function
+        if not isinstance(named, ast.ClassDef) and isinstance(self.index.parents.get(named), ast.ClassDef):
+            return False  # a method, which any object may be asked for
+        if not isinstance(named, (*FUNCTIONS, ast.ClassDef)):
+            return False
+        reads = self.index.reads.get((self.index.scope(named), named.name), [])
+        calls = (self.index.parents.get(read) for read in reads)
+        return all(isinstance(call, ast.Call) and call.func is read for call, read in zip(calls, reads, strict=True))
 
     def mapping(self, node: ast.expr) -> dict[str, ast.expr | None] | None:
         """The entries a dict expression may hold, by key; None if they cannot be known."""
