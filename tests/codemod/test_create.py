@@ -783,3 +783,16 @@ def test_the_import_stands_before_a_device_that_is_chosen_on_the_line_of_torch()
         "from accelift import Accelerator, DataLoaderConfiguration",
         CREATED,
     ]
+
+
+@pytest.mark.parametrize(("above", "apart"), [("", ""), ("\n", "\n"), ("\n\n", "\n\n"), ("\n\n\n\n", "\n\n")])
+@pytest.mark.parametrize("head", ["class CFG:", "# Settings\nclass CFG:", "@dataclass\nclass CFG:"])
+def test_what_is_put_before_a_class_is_as_far_from_it_as_what_stood_there(above: str, apart: str, head: str) -> None:
+    chosen = "    device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')"
+    text = script(
+        imports="import random\nfrom dataclasses import dataclass",
+        setup=f"random.seed(3){above}\n{head}\n{chosen}\n",
+        device="device = CFG.device",
+    )
+    made = "accelerator = Accelerator(dataloader_config=DataLoaderConfiguration(split_batches=True))"
+    assert f"random.seed(3){above}\n{made}\n{apart}{head}\n    device = accelerator.device\n" in converted(text)

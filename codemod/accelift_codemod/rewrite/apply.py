@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from accelift_codemod.facts.index import Index
+from accelift_codemod.facts.index import FUNCTIONS, Index
 from accelift_codemod.plan import STATEMENT_OPERATIONS, Edit, Operation, Span
 from accelift_codemod.rewrite.apart import Apart
 from accelift_codemod.rewrite.compose import Composer
@@ -138,13 +138,23 @@ class _Rewriter:
             return
         new = statements(edit.code, indent, self.unit, self.source.newline, self.line_length)
         if edit.operation is Operation.BEFORE:
-            self.composer.before.setdefault(self.places.with_comments(first), []).append((edit, new))
+            above = self.places.with_comments(first)
+            self.composer.before.setdefault(above, []).append((edit, new))
+            if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+                self.composer.apart[above] = self._blank_above(above)
             return
         last = self._with_inner_comments(statement, indent)
         behind = self.composer.after.setdefault(last, [])
         # What ends a block comes before what follows the block.
         inner = sum(len(indentation(lines[0])) >= len(indent) for _, lines in behind)
         behind.insert(inner, (edit, new))
+
+    def _blank_above(self, line: int) -> int:
+        """How many blank lines there are above a line: as many keep a definition apart from what is put before it."""
+        first = line
+        while first > 1 and not self.lines[first - 2].strip():
+            first -= 1
+        return min(line - first, 2)
 
     def _with_inner_comments(self, statement: ast.stmt, indent: str) -> int:
         """The last of the comment lines directly below a statement that are indented more than this."""

@@ -23,6 +23,7 @@ class Composer:
     line_length: int
     replaced: dict[int, tuple[int, list[str]]] = field(default_factory=dict)  # first line -> (last line, new lines)
     before: dict[int, list[tuple[Edit, list[str]]]] = field(default_factory=dict)
+    apart: dict[int, int] = field(default_factory=dict)  # blank lines after what is put before a line
     after: dict[int, list[tuple[Edit, list[str]]]] = field(default_factory=dict)
     encloses: list[tuple[int, int, Edit]] = field(default_factory=list)
     bares: list[tuple[int, int, Edit, int]] = field(default_factory=list)  # and how much white space the lines lose
@@ -51,6 +52,8 @@ class Composer:
             waiting.discard(line)
             for edit, new in self.before.get(line, ()):
                 emit(line - 1, line - 1, self._moved(new, line, edit))
+            if line in self.before:
+                emit(line - 1, line - 1, [self.source.newline] * self.apart.get(line, 0))
             for first, _, edit in sorted(self.encloses, key=lambda e: -e[1]):
                 if first == line:
                     header = statements(
