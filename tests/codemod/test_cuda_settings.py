@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from scripts import converted, findings, lifted, script
+from scripts import converted, findings, lifted, script, severities
 
 ARGUMENTS = """\
 parser = argparse.ArgumentParser()
@@ -240,3 +240,23 @@ def test_a_numbered_gpu_of_a_class_of_settings_is_that_of_the_process(chosen: st
     text = script(main=True, model="model = Net().to(Config.device)", **slots)
     assert (f"    device = {instead}\n" if instead else definitions) in converted(text)
     assert findings(text) == (["DEV-INDEX"] if instead else [])
+
+
+@pytest.mark.parametrize(
+    ("settings", "device", "told"),
+    [
+        ("settings = json.load(open('a.json'))", "torch.device(settings['device'])", True),
+        ("settings = Settings(json.load(open('a.json')))", "torch.device(settings.device)", True),
+        (
+            "settings = Settings(json.load(open('a.json')))",
+            "torch.device('cuda') if settings.device == 'auto' else torch.device(settings.device)",
+            True,
+        ),
+        ("settings = {'device': 'cuda'}", "torch.device(settings['device'])", False),
+        ("settings = Settings('cuda')", "torch.device('cuda' if settings.device == 'gpu' else 'cpu')", False),
+    ],
+)
+def test_a_setting_that_may_name_a_gpu(settings: str, device: str, told: bool) -> None:
+    definitions = "class Settings:\n    def __init__(self, device):\n        self.device = device"
+    text = script(imports="import json", definitions=definitions, setup=settings, device=f"device = {device}")
+    assert severities(text, "DEV-INDEX") == ["note"] * told

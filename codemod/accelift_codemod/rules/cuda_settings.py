@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import whereabouts
+from accelift_codemod.facts.conditions import Condition
 from accelift_codemod.facts.device_variables import DeviceVariable
 from accelift_codemod.facts.moves import Move
 from accelift_codemod.facts.tree import walk
@@ -77,13 +78,14 @@ class CudaSettings(Rule):
         yield from self._visible(draft)
 
     def _optional(self, draft: Draft, variable: DeviceVariable) -> Iterator[Finding]:
-        """A command-line option for the device, which may be given a number."""
+        """An option or setting for the device, which may be given a number."""
         for node in (n for b in variable.bindings if b.value is not None for n in walk(b.value)):
             devices, parent = draft.facts.devices, draft.facts.index.parents[node]
             asked = isinstance(parent, ast.Compare) and isinstance(parent.ops[0], (ast.Eq, ast.NotEq))
             if asked:  # for a word that is written out: `args.backend == "gpu"`
                 continue
-            if isinstance(node, ast.Attribute) and (devices.option(node) is not None or devices.is_told(node)):
+            told = isinstance(node, ast.Attribute) and (devices.option(node) is not None or devices.is_told(node))
+            if told or (variable.indexed is None and self._is_setting(draft, node, variable.cpu)):
                 yield draft.finding(
                     "DEV-INDEX",
                     Severity.NOTE,
@@ -93,6 +95,17 @@ class CudaSettings(Rule):
                     "choose GPUs with CUDA_VISIBLE_DEVICES, or gpu_ids in the launch config",
                 )
                 return
+
+    def _is_setting(self, draft: Draft, node: ast.AST, cpu: Condition | None) -> bool:
+        """Whether a device is what some settings say, which may name a GPU: `torch.device(config.device)`, where that
+        is asked whether the script means the CPU, or where it can only be asked at run time."""
+        if not isinstance(node, (ast.Attribute, ast.Subscript)):
+            return False
+        call = draft.facts.index.parents[node]
+        if not isinstance(call, ast.Call) or draft.facts.resolver.qualified(call.func) != "torch.device":
+            return False
+        asked = cpu is None or any(leaf.text.startswith(draft.facts.segment(node)) for leaf in cpu.leaves())
+        return asked and node in call.args[:1]
 
     def _numbered(self, draft: Draft, move: Move) -> bool:
         """Whether a move names a GPU other than the first in place, by a literal or as the argument of `.cuda()`."""
