@@ -102,7 +102,13 @@ def _looked_at(file: Path) -> tuple[bool, tuple[str, ...]]:
 
 
 def _foreign(shown: str, data: bytes) -> FileResult:
-    """A file that the user named, and that does not mention torch: it is at least checked for being Python."""
+    """A file that the user named, and that does not mention torch: it is at least checked for being Python, or a
+    notebook with code."""
+    if shown.endswith(".ipynb"):
+        from accelift_codemod.notebook import Notebook  # late: most files are none
+
+        Notebook(data, shown)
+        return FileResult(shown, skipped=True)
     try:
         Source.decode(data, shown).tree  # noqa: B018  (raises if it does not parse)
     except Python2Source as error:

@@ -51,7 +51,7 @@ def sources(data: bytes) -> list[str]:
 
 
 @pytest.mark.parametrize("indent", [1, 4, None])
-def test_cells_are_those_of_the_converted_script(indent: int | None) -> None:
+def test_cells_are_those_of_the_madescript(indent: int | None) -> None:
     result = convert(of_script(indent=indent))
     assert result.output is not None, result
     title, *code = sources(result.output)
@@ -407,3 +407,22 @@ def test_a_notebook_without_project_files_is_told_nothing_of_them(tmp_path: Path
     result = convert_file(book, Options())
     assert result.plan is not None and all(f.code != "NOT-LINKED" for f in result.plan.findings)
     assert not result.members
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"{", "is not a notebook ("),
+        (b"[1]", "is not a notebook of format 4"),
+        (b'{"a": 1}', "is not a notebook of format 4"),
+        (b'{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}', "has no code cells"),
+    ],
+)
+def test_what_is_no_notebook_is_told_whether_it_mentions_torch_or_not(
+    data: bytes, problem: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "n.ipynb"
+    path.write_bytes(data)
+    made, checked = convert_file(path, Options()), check_bytes(data, str(path), Choice())
+    assert f"{path}: {problem}" in made.error and made.error == checked.error
+    assert convert_file(path, Options(), named=False).skipped  # found in a folder, it may be anything
