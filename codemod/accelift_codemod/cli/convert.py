@@ -6,9 +6,10 @@ import gc
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -24,6 +25,9 @@ from accelift_codemod.report import Report
 from accelift_codemod.results import FileResult
 from accelift_codemod.source import BadSource, read_bytes
 from accelift_codemod.writing import write_together
+
+if TYPE_CHECKING:
+    from accelift_codemod.project.beside import Beside
 
 
 @click.command("convert", short_help="Convert single-GPU PyTorch scripts: preview the diff, or write the result.")
@@ -242,10 +246,10 @@ class _Run:
             found.append(self._settle(self._handed_through(convert_bytes(self.stdin, stdin_filename, self.options))))
         with progress("converting", len(files), quiet=self.verbosity < 0) as advance:
             results = convert_files(files, self.options, jobs, advance)
-        proved = [self._proved(result) for result in results]
-        beside = self._beside(proved)
-        done = [self._written(result) for result in proved]
-        self._copied(beside, done)
+        beside = self._beside(results)
+        self.places.reach(beside.folders if beside is not None else ())
+        done = [self._written(self._proved(result)) for result in results]
+        self._copy(self._beside(done), done)
         if any(result.members for result in done):
             from accelift_codemod.project import groups  # late: few scripts change other files
 
@@ -253,23 +257,22 @@ class _Run:
         found += [self._settle(result) for result in done]
         return found
 
-    def _beside(self, results: Sequence[FileResult]) -> Iterable[str]:
-        """The project files that converted scripts import: in a folder of their own they need these, too, and where
-        they lie there follows from where Python looks for them."""
+    def _beside(self, results: Sequence[FileResult]) -> Beside | None:
+        """The project files that converted scripts import, if results go to a folder of their own: they are needed
+        there, too, and where they lie follows from where Python looks for them."""
         if self.output is None and not _is_folder(self.config_out):
-            return ()
+            return None
         from accelift_codemod.project.beside import Beside  # late: only where results go elsewhere
 
-        beside = Beside.of(r.path for r in results if r.output is not None and r.path.endswith(".py"))
-        self.places.reach(beside.folders)
-        return beside.files
+        scripts = (r.path for r in results if r.output is not None and not r.error)
+        return Beside.of(path for path in scripts if path.endswith(".py"))
 
-    def _copied(self, beside: Iterable[str], results: Sequence[FileResult]) -> None:
+    def _copy(self, beside: Beside | None, results: Sequence[FileResult]) -> None:
         """Copy those of them that stay as they are."""
-        if self.output is None:
+        if self.output is None or beside is None:
             return
         changed = {r.path for result in results for r in (result, *result.members) if r.output is not None}
-        for path in (path for path in beside if path not in changed):
+        for path in (path for path in beside.files if path not in changed):
             try:
                 self.places.write(self.places.below(self.output, path), read_bytes(path), path, "--output")
             except BadSource as error:
