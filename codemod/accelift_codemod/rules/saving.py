@@ -117,7 +117,7 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
             return False
         kept = resolver.values(call.func.value)
         foreign = [v for v in kept if v.role is Role.OBJECT and v.name and v.name.partition(".")[0] not in _KNOWN]
-        made = [v.origin for v in foreign if isinstance(v.origin, ast.Call) and not _is_of_project(draft, v.name)]
+        made = [v.origin for v in foreign if isinstance(v.origin, ast.Call)]
         given = (a for one in made for a in (*one.args, *(k.value for k in one.keywords)))
         if not any(draft.facts.objects.models(argument) for argument in given):
             return False
