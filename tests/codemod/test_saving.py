@@ -502,3 +502,16 @@ def test_the_first_weights_of_a_network_that_is_looked_up_are_a_checkpoint(made:
 def test_an_object_that_was_given_a_model_may_save_it(made: str, called: str, codes: list[str]) -> None:
     slots = {"from_imports": "from keepers import Keeper", "before": f"keeper = {made}"}
     assert [code for code in findings(script(epoch_end=called, **slots)) if code == "SAVE-RACE"] == codes
+
+
+@pytest.mark.parametrize(
+    ("line", "codes"),
+    [
+        ("keep({'net': model.state_dict(), 'epoch': epoch}, folder)", ["SAVE-RACE"]),
+        ("kept = keep(model.state_dict())", []),
+        ("keep(epoch, folder)", []),
+    ],
+)
+def test_unknown_functions_that_are_handed_a_state(line: str, codes: list[str]) -> None:
+    slots = {"from_imports": "from keepers import folder, keep"}
+    assert [code for code in findings(script(epoch_end=line, **slots)) if code == "SAVE-RACE"] == codes

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 from accelift_codemod.facts import Facts
+from accelift_codemod.facts.certainty import Certainty
 from accelift_codemod.source import Source
 from scripts import findings, script
 
@@ -59,3 +62,22 @@ def test_what_was_trained_on_before_is_not_evaluated() -> None:
     slots = {"before": "held = DataLoader(data, batch_size=16)", "move": "inputs, y = x.to(device), y.to(device)"}
     forward = "optimizer.zero_grad()\nloss = F.cross_entropy(model(inputs), y)"
     assert findings(script(forward=forward, after=later, **slots)) == []
+
+
+@pytest.mark.parametrize(
+    ("last", "sure"),
+    [
+        ("assert False", True),
+        ("print(1)\n    assert 0, 'unknown'", True),
+        ("assert a", False),
+        ("assert True", False),
+        ("pass", False),
+    ],
+)
+def test_an_arm_that_asserts_what_is_false_ends_there(last: str, sure: bool) -> None:
+    text = f"if a:\n    x = 1\nelif b:\n    x = 2\nelse:\n    {last}\nprint(x)\n"
+    facts = Facts(Source.decode(text.encode(), "a.py"))
+    choice, read = facts.tree.body
+    assert isinstance(choice, ast.If) and isinstance(choice.orelse[0], ast.If)
+    bound = {choice.body[0], choice.orelse[0].body[0]}
+    assert Certainty(facts.resolver).passed(bound, read) == sure

@@ -8,7 +8,7 @@ from collections.abc import Set
 from accelift_codemod.facts.command_line import is_main
 from accelift_codemod.facts.index import Function, How
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.tree import own_nodes, walk
+from accelift_codemod.facts.tree import fails, own_nodes, walk
 
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -98,7 +98,7 @@ class Certainty:
             test = statement.test if isinstance(statement, ast.While) else None
             endless = isinstance(test, ast.Constant) and bool(test.value)
             return endless and self._passes(statement.body, wanted)
-        if statement in wanted or isinstance(statement, _LEAVES):
+        if statement in wanted or isinstance(statement, _LEAVES) or fails(statement):
             return True
         if isinstance(statement, ast.Expr):
             return self._exits(statement.value)

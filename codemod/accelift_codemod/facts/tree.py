@@ -82,6 +82,12 @@ def leaves(statements: Iterable[ast.stmt]) -> bool:
     return False
 
 
+def fails(statement: ast.AST | None) -> bool:
+    """Whether a statement is `assert False`, which ends what it stands in as `raise` does."""
+    test = statement.test if isinstance(statement, ast.Assert) else None
+    return isinstance(test, ast.Constant) and not test.value
+
+
 def is_spelled_out(node: ast.expr) -> bool:
     """Whether an expression is a variable, or an attribute or a spelled out entry of one: `models["encoder"]`."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):

@@ -104,8 +104,8 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
                     "SAVE-RACE",
                     Severity.WARNING,
                     call,
-                    f"nothing is known of `{draft.facts.segment(call.func)}`, which every process gives a model and "
-                    "the path of a file: if it saves the model there, all of them write the same file",
+                    f"nothing is known of `{draft.facts.segment(call.func)}`, which every process gives a model, or "
+                    "the state of one: if it saves that to a file, all of them write the same one",
                     "if it does, call it under `if accelerator.is_main_process:`, with accelerator.unwrap_model(model)",
                 )
 
@@ -135,9 +135,18 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
         if resolver.callee(call) is not None:
             return False
         given = [*call.args, *(k.value for k in call.keywords)]
-        if not any(self._is_state(draft, one) for one in given) or not any(_is_path(draft, one) for one in given):
+        if not any(self._is_state(draft, one) for one in given):
+            return False
+        if not any(_is_path(draft, one) for one in given) and not self._is_handed_a_state(draft, call):
             return False
         return draft.after_training(call) and not draft.guarded(call)
+
+    def _is_handed_a_state(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a function is given a state dict, and gives nothing back: `save({"net": net.state_dict()})`."""
+        states = (n for a in (*call.args, *(k.value for k in call.keywords)) for n in walk(a))
+        handed = any(isinstance(n, ast.Attribute) and n.attr == "state_dict" for n in states)
+        plain = draft.facts.resolver.library_function(call.func) is not None
+        return handed and plain and isinstance(draft.facts.index.parents.get(call), ast.Expr)
 
     def _handed_on(self, draft: Draft) -> Iterator[ast.expr]:
         """Functions of libraries that write files, where others get to call them: `Thread(target=torch.save)`."""
