@@ -66,6 +66,7 @@ def test_what_lies_outside_of_the_project_is_somebody_else_s(
         ("from .data import x", ["."], "src.train"),
         ("from src.nets import small\nfrom . import data", ["."], "src.train"),
         ("import sys\nsys.path.append('../lib')\nimport more", [], ""),  # it sees to that itself
+        ("try:\n    from .data import x\nexcept ImportError:\n    from data import x", [], ""),  # works either way
     ],
 )
 def test_how_a_script_is_started(imports: str, paths: list[str], module: str, project: Path) -> None:

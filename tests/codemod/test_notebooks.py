@@ -51,7 +51,7 @@ def sources(data: bytes) -> list[str]:
 
 
 @pytest.mark.parametrize("indent", [1, 4, None])
-def test_cells_are_those_of_the_madescript(indent: int | None) -> None:
+def test_cells_are_those_of_the_converted_script(indent: int | None) -> None:
     result = convert(of_script(indent=indent))
     assert result.output is not None, result
     title, *code = sources(result.output)

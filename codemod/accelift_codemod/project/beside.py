@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -61,13 +62,13 @@ class Started:
     def of(cls, script: Path) -> Started:
         """What a script needs, which is given by its real path."""
         try:
-            imports = Index.of(parsed(script, str(script)).tree).imports
+            statements = parsed(script, str(script)).tree.body
         except BadSource:
             return cls()
         own = script.parent
         above = [Path(folder) for folder in Beside.of([str(script)]).folders if own.is_relative_to(folder)]
         above = sorted((folder for folder in above if folder != own), key=lambda folder: len(folder.parts))
-        if not any(level for statement in imports for _, level in imported(statement)):
+        if not any(isinstance(s, ast.ImportFrom) and s.level for s in statements):  # one that may fail is tried, say
             return cls(tuple(above))
         while not above:
             own = own.parent
