@@ -187,8 +187,8 @@ def join(left: Shape, right: Shape) -> Shape:
             return other
     if pair == {Layout.MEAN, Layout.WEIGHTED}:
         return Layout.WEIGHTED
-    if Layout.CONST in pair and pair & {*_MEANS, Layout.QUOTIENT}:
-        return next(iter(pair - {Layout.CONST}))  # what is the same everywhere is its own mean
+    if pair == {Layout.CONST, Layout.WEIGHTED}:
+        return Layout.WEIGHTED  # statistics of classes, where there are some of them
     if pair in ({Layout.ROWS, Layout.PICKED}, {Layout.ROWS, Layout.SHIFTED}):
         return next(iter(pair - {Layout.ROWS}))
     return Layout.UNKNOWN
