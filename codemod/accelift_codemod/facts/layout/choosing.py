@@ -26,6 +26,7 @@ _RANKS = torch_ops.PLACES_OF_PAIRS | {"topk", "kthvalue", "combinations"}
 _RANKING = frozenset("topk kthvalue sort argsort argpartition partition".split())
 _KNOWN = ("torch.", "torchvision.", "numpy.", "math.")
 _RNN = "torch.nn.utils.rnn."
+PERMUTES = frozenset({"torch.randperm", "numpy.random.permutation"})
 _MOST_STEPS = 8
 
 
@@ -50,6 +51,16 @@ class Choosing:
         # A data set cannot know places in a batch: its own tensors, used as they are, are masks.
         rows = base in (Layout.ROWS, Layout.PICKED) and index is Layout.ROWS
         return Layout.PICKED if rows and self._is_dealt(first) else None
+
+    def orders(self, places: ast.expr) -> bool:
+        """Whether places are an order of all rows that was drawn: `order = torch.randperm(len(x)).to(device)`."""
+        values = [b.value for b in self.resolver.bindings(places)] if isinstance(places, ast.Name) else [places]
+        return bool(values) and all(value is not None and self._is_order(value) for value in values)
+
+    def _is_order(self, node: ast.expr) -> bool:
+        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ALIKE:
+            node = node.func.value
+        return isinstance(node, ast.Call) and self.resolver.qualified(node.func) in PERMUTES
 
     def packs(self, call: ast.Call, qualified: str, arguments: list[Shape]) -> Shape | None:
         """The layout of what a function that packs sequences, or unpacks them, returns; None if it is another one."""

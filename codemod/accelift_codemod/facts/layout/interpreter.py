@@ -446,7 +446,7 @@ class Layouts:
     def _chosen(self, places: list[ast.expr], env: Environment, frame: Frame) -> Shape:
         """What is chosen by places: of how many places there are that are not known, nothing can be said."""
         unknown = _is_place(places[0]) and self.read(places[0], env, frame) is Layout.UNKNOWN
-        return Layout.CHOSEN if unknown else Layout.UNKNOWN
+        return Layout.CHOSEN if unknown and not self.choosing.orders(places[0]) else Layout.UNKNOWN
 
     def _read_place(self, place: ast.expr, env: Environment, frame: Frame) -> Shape:
         """The layout of a part of a subscript; of a slice nothing is said."""

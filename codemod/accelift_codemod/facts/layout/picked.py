@@ -9,6 +9,7 @@ from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.effects import appended, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout.algebra import FIXED, SCALARS, Environment, Frame, Layout, Shape
+from accelift_codemod.facts.layout.choosing import PERMUTES
 from accelift_codemod.facts.layout.interpreter import Layouts
 from accelift_codemod.facts.layout.modules import Modules
 from accelift_codemod.facts.layout.products import flattened
@@ -30,7 +31,6 @@ _DRAWS: dict[str, tuple[int, str]] = {
     "random.choices": (1, "k"),
     "torch.multinomial": (1, "num_samples"),
 }
-_PERMUTES = frozenset({"torch.randperm", "numpy.random.permutation"})
 _CHANCE = ("numpy.random.", "random.")
 _TORCH_CHANCE = frozenset("rand randn randint normal multinomial bernoulli poisson randperm".split())
 # What makes tensors of a size that it is told.
@@ -210,7 +210,7 @@ class Picked(Layouts):
         names = {
             qualified for v in values if isinstance(v, ast.Call) and (qualified := self.resolver.qualified(v.func))
         }
-        return bool(names & {*_DRAWS, *_PERMUTES, "torch.randint"})
+        return bool(names & {*_DRAWS, *PERMUTES, "torch.randint"})
 
     def _subscript(self, node: ast.Subscript, env: Environment, frame: Frame) -> Shape:
         base = self.read(node.value, env, frame)
@@ -367,7 +367,7 @@ class Picked(Layouts):
             one = made[0] if len(made) == 1 and not made[0].path and isinstance(made[0].value, ast.Call) else None
             inside = one is not None and any(outer is self._loop for outer in self.index.ancestors(one.node))
             return inside and self.permutes(made[0].value)  # type: ignore[arg-type]
-        return isinstance(node, ast.Call) and self.resolver.qualified(node.func) in _PERMUTES
+        return isinstance(node, ast.Call) and self.resolver.qualified(node.func) in PERMUTES
 
     def computes(self, call: ast.Call, qualified: str) -> bool:
         """Whether a call returns what its arguments make it return, and nothing else."""
