@@ -11,13 +11,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.index import Function, Index
-from accelift_codemod.facts.layout import each, entries, ignored, products, sequences, settled, views
+from accelift_codemod.facts.layout import each, entries, ignored, products, settled, views
 from accelift_codemod.facts.layout.algebra import (
     ALTERED,
-    CURVING,
     FIXED,
     SCALARS,
-    SOME,
     Environment,
     Frame,
     Layout,
@@ -43,6 +41,7 @@ from accelift_codemod.facts.layout.pieces import Pieces, added_to, put_into
 from accelift_codemod.facts.layout.plain import is_number, sizes
 from accelift_codemod.facts.layout.prefixes import Prefixes
 from accelift_codemod.facts.layout.ranks import Ranks
+from accelift_codemod.facts.layout.subscripts import Subscripts
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.values import Role
 
@@ -64,6 +63,7 @@ class Layouts:
         self.modules = Modules(self)
         self.calls = Calls(self)
         self.changes = Changes(self)
+        self.subscripts = Subscripts(self)
         self.choosing = Choosing(objects.resolver)
         self.pieces = Pieces(objects.resolver)
         self.dimensions = Dimensions(objects.resolver, extents)
@@ -390,72 +390,7 @@ class Layouts:
         return Layout.SHAPE if name == "shape" else rows if name in ("data", "grad", "real") else _flag(name)
 
     def _subscript(self, node: ast.Subscript, env: Environment, frame: Frame) -> Shape:
-        base = self.read(node.value, env, frame)
-        if base is Layout.STATES:
-            return sequences.of_one_layer(node.slice)
-        if isinstance(node.slice, ast.Tuple):
-            base = tensor(base)
-        if base in (Layout.MIXED, Layout.SHIFTED):
-            return Layout.MIXED
-        if base is Layout.SHAPE and (of := _shaped(node.value)) is not None and self.dimensions.later(of, node.slice):
-            return Layout.CONST
-        whole = self.choosing.at_rank(node)
-        if whole is not None and self.read(whole, env, frame) in (Layout.ROWS, Layout.PICKED):
-            return Layout.MIXED
-        last = products.integer(node.slice)
-        if last is not None and last < 0 and (isinstance(base, tuple) or base is Layout.BATCH):
-            return item(base, last)
-        if isinstance(node.slice, ast.Constant) and node.slice.value is not None:
-            place = node.slice.value
-            if isinstance(base, Record) and (not isinstance(place, int) or {str(place), SOME} & {*base.names}):
-                return base.entry(str(place))
-            if isinstance(place, int):
-                return item(base, place)
-            return Layout.ROWS if base is Layout.BATCH else (base if base in FIXED else Layout.UNKNOWN)
-        if isinstance(base, Record):
-            return entries.any_of(base)
-        if isinstance(base, Listed) and not isinstance(node.slice, (ast.Slice, ast.Tuple)):
-            return element(base)
-        places = node.slice.elts if isinstance(node.slice, ast.Tuple) and node.slice.elts else [node.slice]
-        if not isinstance(places[0], (ast.Slice, ast.Constant)):
-            chosen = self.choosing.subscript(base, places[0], self.read(places[0], env, frame))
-            if chosen is not None:
-                return chosen
-        if base is Layout.PLACES and isinstance(node.slice, ast.Tuple) and _whole(places[0]):
-            return base  # `places[:, None]`
-        if base is Layout.RATE:
-            return Layout.MIXED
-        if base in CURVING:  # a vector of them
-            index = self._read_place(places[0], env, frame)
-            return base if index in FIXED else Layout.MIXED
-        if base in (Layout.ROWS, *ALTERED):
-            if any(self._read_place(place, env, frame) is Layout.MIXED for place in places[1:]):
-                return Layout.MIXED
-            if isinstance(places[0], ast.Constant) and places[0].value is None and all(map(_whole, places[1:2])):
-                return Layout.COLUMNS
-            return base if _whole(places[0]) else self._chosen(places, env, frame)
-        if base is Layout.UNKNOWN and len(places) > 1 and all(map(_is_place, places)):
-            return self._chosen(places, env, frame)
-        if base in FIXED and isinstance(node.slice, ast.Tuple) and all(self._fixed(p, env, frame) for p in places):
-            return base
-        if base in FIXED:
-            index = self._read_place(node.slice, env, frame)
-            return Layout.ROWS if index is Layout.ROWS else base if index in FIXED else Layout.UNKNOWN
-        return Layout.UNKNOWN
-
-    def _chosen(self, places: list[ast.expr], env: Environment, frame: Frame) -> Shape:
-        """What is chosen by places: of how many places there are that are not known, nothing can be said."""
-        unknown = _is_place(places[0]) and self.read(places[0], env, frame) is Layout.UNKNOWN
-        return Layout.CHOSEN if unknown and not self.choosing.orders(places[0]) else Layout.UNKNOWN
-
-    def _read_place(self, place: ast.expr, env: Environment, frame: Frame) -> Shape:
-        """The layout of a part of a subscript; of a slice nothing is said."""
-        return Layout.CONST if isinstance(place, ast.Slice) else self.read(place, env, frame)
-
-    def _fixed(self, place: ast.expr, env: Environment, frame: Frame) -> bool:
-        """Whether a part of a subscript does not depend on the batch."""
-        parts = (place.lower, place.upper, place.step) if isinstance(place, ast.Slice) else (place,)
-        return all(self.read(part, env, frame) in FIXED for part in parts)
+        return self.subscripts.read(node, env, frame)
 
     def neighbours(self, left: ast.expr, right: ast.expr, env: Environment, frame: Frame) -> bool:
         """Whether two expressions are samples and their neighbours, or samples and those of the other half."""
@@ -486,22 +421,6 @@ def _taken(statement: ast.If, env: Environment) -> list[list[ast.stmt]]:
             if isinstance(test.ops[0], ast.IsNot):
                 return [statement.body]
     return [statement.body, statement.orelse]
-
-
-def _shaped(shape: ast.expr) -> ast.expr | None:
-    """The tensor whose shape an expression is: of `x.shape` and `x.size()`, `x`."""
-    attribute = shape.func if isinstance(shape, ast.Call) else shape
-    return attribute.value if isinstance(attribute, ast.Attribute) else None
-
-
-def _is_place(place: ast.expr) -> bool:
-    """Whether a part of a subscript is a variable, or a part of one: perhaps a tensor of places."""
-    return isinstance(place, (ast.Name, ast.Subscript, ast.Attribute))
-
-
-def _whole(place: ast.expr) -> bool:
-    """Whether a part of a subscript takes all of a dimension."""
-    return isinstance(place, ast.Slice) and place.lower is place.upper is place.step is None
 
 
 def _flag(name: str) -> Shape:
