@@ -7,13 +7,12 @@ A loader that is prepared moves its batches. Those of one that is not, and what 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, torch_ops
 from accelift_codemod.facts.conditions import TRUE, negate
-from accelift_codemod.facts.index import How
-from accelift_codemod.facts.layout import Layout
+from accelift_codemod.facts.index import Binding, How
 from accelift_codemod.facts.moves import STAYS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import key
@@ -69,12 +68,9 @@ def _is_tensor(draft: Draft, node: ast.expr) -> bool | None:
     values = draft.facts.resolver.values(node)
     dealt = [v for v in values if v.role is Role.BATCH]
     if not dealt:
-        return True  # made as one
+        return isinstance(node, ast.Call) or _are_made(draft, node)
     if any(not v.name for v in dealt):
         return False  # all of a batch
-    loaders = [one for v in dealt for inner in v.inner for one in inner if one.role is Role.LOADER]
-    if loaders and all(draft.facts.objects.loader(one).stock_batches for one in loaders):
-        return True
     if isinstance(node, ast.Call):
         return True  # `x.float()`
     asked = draft.names_in(draft.facts.tree).get(node.id, []) if isinstance(node, ast.Name) else []
@@ -82,12 +78,21 @@ def _is_tensor(draft: Draft, node: ast.expr) -> bool | None:
     parents = draft.facts.index.parents
     if any(isinstance(p := parents.get(n), ast.Attribute) and p.attr in _OF_TENSORS for n in own):
         return True
-    loops = [draft.blueprint.loops.get(loop) for loop in draft.facts.index.enclosing_loops(node)]
-    envs = [draft.environment(loop, draft.facts.index.statement(node)) for loop in loops if loop is not None]
-    if any(env is not None and draft.facts.layouts.read(node, env) is Layout.ROWS for env in envs):
-        return True
     around = set(draft.facts.index.enclosing_loops(node))
     return None if any(around & {*draft.facts.index.enclosing_loops(m.call)} for m in draft.facts.moves.all) else False
+
+
+def _are_made(draft: Draft, node: ast.expr) -> bool:
+    """Whether all that a variable may hold are tensors that are made: none is None, or a number."""
+    owner = draft.facts.index.scope(node).owner(node.id) if isinstance(node, ast.Name) else None
+    given = _given(draft, draft.facts.resolver.reaching(node, owner)) if owner is not None else []  # type: ignore[arg-type]
+    return bool(given) and all(e is not None and (e in draft.facts.moves.of or _may_stay(draft, e)) for e in given)
+
+
+def _given(draft: Draft, bound: Sequence[Binding]) -> list[ast.expr | None]:
+    """What bindings of a variable give it, as far as they say."""
+    given = [e for b in bound if b.how is How.PARAMETER for e in draft.facts.resolver.handed(b, draft.facts.runs)]
+    return [*given, *(b.value for b in bound if b.how is How.ASSIGN and not b.path)]
 
 
 def _may_stay(draft: Draft, node: ast.expr, steps: int = 0) -> bool:
@@ -101,8 +106,7 @@ def _may_stay(draft: Draft, node: ast.expr, steps: int = 0) -> bool:
     owner = draft.facts.index.scope(node).owner(node.id) if isinstance(node, ast.Name) else None
     if isinstance(node, ast.Name) and owner is not None:
         bound = resolver.reaching(node, owner)
-        given = [e for b in bound if b.how is How.PARAMETER for e in resolver.handed(b, draft.facts.runs)]
-        given += [b.value for b in bound if b.how is How.ASSIGN and not b.path]
+        given = _given(draft, bound)
         if any(e is not None and _is_wherever_a_gpu_is(draft, e) for e in given):
             return False
         if any(e is not None and _may_stay(draft, e, steps + 1) for e in given):

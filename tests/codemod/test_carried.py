@@ -83,6 +83,33 @@ def test_another_average_of_tensors_is_reported(update: str) -> None:
     assert {"COLL-RANKFLOW", "TABLE-OWN"} & set(findings(text))
 
 
+KEEP = "centre = 0.9 * centre + 0.1 * {}"
+OF_SHARE = KEEP.format("out.detach().mean(0)")
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        # changed in place: the mean of what is clamped is not what the mean is clamped to
+        f"m = out.detach().mean(0)\nm.clamp_(min=0)\n{KEEP.format('m')}",
+        f"m = out.detach().mean(0)\nm[m < 0] = 0\n{KEEP.format('m')}",
+        f"m = out.detach().mean(0)\nclip(m)\n{KEEP.format('m')}",
+        # not all processes come by
+        f"if random.random() < 0.5:\n    {OF_SHARE}",
+        f"if time.time() - start < 5:\n    {OF_SHARE}",
+        f"try:\n    assert y[0] > 0\n    {OF_SHARE}\nexcept AssertionError:\n    pass",
+        f"for c in range(4):\n    if not (y == c).any():\n        break\n    {OF_SHARE}",
+        f"if torch.isnan(out).any():\n    continue\n{OF_SHARE}",
+    ],
+)
+def test_an_average_that_cannot_be_that_of_all_processes_is_reported(update: str) -> None:
+    clip = "def clip(m):\n    m.clamp_(min=0)"
+    slots = {"imports": "import random\nimport time", "definitions": clip, "forward": MOVED, "batch_end": update}
+    text = script(**slots, before="start = time.time()\ncentre = torch.zeros(3)")
+    assert "batch_mean" not in converted(text)
+    assert {"COLL-RANKFLOW", "TABLE-OWN"} & set(findings(text))
+
+
 @pytest.mark.parametrize(
     ("update", "loss", "told"),
     [

@@ -570,6 +570,35 @@ def test_what_seems_to_be_no_tensor_beside_what_is_moved_is_not() -> None:
     assert "print(model(a, b).sum())" in converted(text) and "DEV-LEFT" not in findings(text)
 
 
+@pytest.mark.parametrize(
+    ("before", "given"),
+    [
+        ("mask = None\nif len(data) > 9:\n    mask = torch.ones(4, 8)\n", "mask"),
+        ("mask = 1.0\nif len(data) > 9:\n    mask = torch.ones(4, 8)\n", "mask"),
+    ],
+)
+def test_what_is_a_tensor_only_in_some_cases_is_reported(before: str, given: str) -> None:
+    text = wrapped(f"{before}for a, b in held:\n    a = a.cuda()\n    print(model(a, {given}).sum())\n")
+    assert f"print(model(a, {given}).sum())" in converted(text) and "DEV-LEFT" in findings(text)
+
+
+PAIRS = """\
+class Pairs(torch.utils.data.Dataset):
+    def __len__(self):
+        return 32
+
+    def __getitem__(self, at):
+        return torch.ones(8), f"caption {at}", at % 3"""
+
+
+def test_texts_of_a_batch_are_not_moved() -> None:
+    """Torch's default puts them into lists."""
+    loader = "loader = DataLoader(data, 16)\nheld = DataLoader(Pairs(), batch_size=8)"
+    text = script(device="", move="x, y = x.cuda(), y.cuda()", loader=loader, model=WRAPS, definitions=PAIRS)
+    loop = "for a, text, b in held:\n    a = a.cuda()\n    print(model(a, text).sum())\n    kept = text\n"
+    assert "text.to(" not in converted(text + loop)
+
+
 @pytest.mark.parametrize("test", ["torch.cuda.is_available()", "use_cuda"])
 def test_what_is_moved_wherever_a_gpu_is_used_is_not_moved_again(test: str) -> None:
     slots = {

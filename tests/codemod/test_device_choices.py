@@ -231,6 +231,26 @@ def test_a_device_waits_that_nothing_reads_before_the_environment_is_set(key: st
 
 
 @pytest.mark.parametrize(
+    "sets",
+    [
+        'os.environ.setdefault("CUDA_VISIBLE_DEVICES", "3")',
+        'os.environ.update({"CUDA_VISIBLE_DEVICES": "3"})',
+        'os.environ.update(CUDA_VISIBLE_DEVICES="3")',
+        "os.environ.update(settings)",
+        'os.environ["CUDA_VISIBLE_DEVICES"] = "3"',
+    ],
+)
+def test_nothing_asks_for_devices_before_the_environment_is_set(sets: str) -> None:
+    """Not for the sake of a log either, which the main process writes."""
+    logs = "import logging\nimport os\n\nsettings = {}\nlogging.basicConfig(filename='x.log')\n"
+    text = converted(script(imports=f"{logs}{sets}"))
+    assert text.index(sets) < text.index("accelerator = Accelerator(") and "PartialState" not in text
+    named = "def log(path):\n    return logging.FileHandler(path)\n\n\nlog('x.log')\n"
+    text = converted(script(imports=f"import logging\nimport os\n\nsettings = {{}}\n\n\n{named}{sets}"))
+    assert text.index(sets) < text.index("accelerator = Accelerator(") and "PartialState" not in text
+
+
+@pytest.mark.parametrize(
     ("body", "waits"), [("return torch.ones(8).to(device)", False), ("return torch.ones(8)", True)]
 )
 def test_a_function_that_runs_before_the_environment_is_set(body: str, waits: bool) -> None:

@@ -180,6 +180,24 @@ def test_what_is_fetched_if_it_was_missing_before(test: str, fetch: str) -> None
     assert findings(text) == ["DL-RACE"]
 
 
+@pytest.mark.parametrize(
+    "fetch",
+    [
+        f"missing = [n for n in ('a', 'raw.zip') if not os.path.exists(n)]\nfor name in missing:\n    {FETCH}",
+        f"while not os.path.isfile('raw.zip'):\n    {FETCH}",
+        f"size = os.path.getsize('raw.zip')\nif size < 3:\n    {FETCH}",
+    ],
+)
+def test_what_is_fetched_as_often_as_something_was_missing(fetch: str) -> None:
+    text = script(**OF_URLS, before=fetch)
+    assert "wait_for_everyone" not in converted(text) and "DL-RACE" in findings(text)
+
+
+def test_what_is_fetched_for_a_batch() -> None:
+    text = script(**OF_URLS, batch_end=f"if y.sum() > 4:\n    {FETCH}")
+    assert "wait_for_everyone" not in converted(text) and "DL-RACE" in findings(text)
+
+
 def test_what_is_fetched_if_a_setting_says_so() -> None:
     text = script(**OF_URLS, before=f"there = len('raw.zip') > 3\nif not there:\n    {FETCH}")
     assert "wait_for_everyone" in converted(text) and findings(text) == []

@@ -588,10 +588,12 @@ def test_a_folder_that_must_not_be_there_is_asked_for_once(test: str) -> None:
 TAKEN = "if os.path.exists('out'):\n    raise SystemExit('it is there')"
 
 
-def test_nor_is_one_found_that_may_be_there_where_it_is_made() -> None:
-    made = "os.makedirs('out', exist_ok=True)"
-    after = f"{guarded(TAKEN)}\naccelerator.wait_for_everyone()\n{made}"
-    assert converted(script(imports=OS, before=f"{TAKEN}\n{made}")) == lifted(imports=OS, before=after)
+@pytest.mark.parametrize("ends", ["raise SystemExit('it is there')", "exit()", "raise FileExistsError('out')"])
+def test_nor_is_one_found_that_may_be_there_where_it_is_made(ends: str) -> None:
+    """All ask before any makes it: all end, or none, and nobody waits for one that has ended."""
+    taken, made = f"if os.path.exists('out'):\n    {ends}", "os.makedirs('out', exist_ok=True)"
+    after = f"{taken}\naccelerator.wait_for_everyone()\n{made}"
+    assert converted(script(imports=OS, before=f"{taken}\n{made}")) == lifted(imports=OS, before=after)
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,10 @@ def test_a_move_of_the_prepared_model_goes(move: str, more: str) -> None:
         ("model.to(torch.device('cpu'))", ""),
         ("model.to(where())", "def where():\n    return input()\n\n\n"),
         ("park(model)", "def park(net):\n    net.cpu()\n\n\n"),
+        ("nn.Module.cpu(model)", ""),
+        ("model.to(**{'device': 'cpu'})", ""),
+        ("park(model.cpu)", "def park(away):\n    away()\n\n\n"),
+        ("getattr(model, 'cpu')()", ""),
         ("park({'model': model})", "def park(all):\n    for net in all.values():\n        net.cpu()\n\n\n"),
     ],
 )

@@ -751,3 +751,16 @@ def test_the_order_of_folders_on_the_path(folder: Path, paths: str, found: str) 
     imports = f"import sys\n{paths}\nfrom engine import train\nfrom model import Net"
     write({"train.py": script(imports), "a/engine.py": ENGINE, "b/engine.py": ENGINE, "model.py": MODEL})
     assert outputs("train.py") == {"train.py": lifted(imports), found: LIFTED_ENGINE}
+
+
+@pytest.mark.parametrize("options", [("--write",), ("--output", "out")])
+def test_a_script_behind_a_link_changes_the_files_that_it_imports(folder: Path, options: tuple[str, ...]) -> None:
+    """They lie beside the script, not beside the link."""
+    write({"src/a.py": script("from engine import train\nfrom model import Net"), "src/engine.py": ENGINE})
+    write({"src/model.py": MODEL})
+    Path("train.py").symlink_to("src/a.py")
+    (result,) = convert_files([(Path("train.py"), True)], Options())
+    changed = {Path(member.path).resolve() for member in result.members if member.output is not None}
+    assert changed == {Path("src/engine.py").resolve()}
+    convert("train.py", *options)
+    assert not Path("engine.py").exists() and not Path("model.py").exists()

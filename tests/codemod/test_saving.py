@@ -476,6 +476,19 @@ def test_a_whole_network_is_loaded_where_the_process_computes(load: str, use: st
     assert ("map_location=accelerator.device)" in output) == placed
 
 
+@pytest.mark.parametrize(
+    "saved",
+    [
+        "other = copy.deepcopy(model).cpu()\ntorch.save(other, 'model.pt')",
+        "torch.save(model.cpu(), 'model.pt')",
+        "model.to('cpu')\ntorch.save(model, 'model.pt')",
+    ],
+)
+def test_a_network_that_was_saved_from_the_cpu_is_loaded_there(saved: str) -> None:
+    text = script(imports="import copy", after=f"{saved}\nbest = torch.load('model.pt')\nbest(torch.ones(1, 8))")
+    assert "map_location" not in converted(text)
+
+
 def test_the_state_of_one_stays_where_it_is_loaded() -> None:
     saved = "torch.save(model.state_dict(), 'model.pt')\nmodel.load_state_dict(torch.load('model.pt'))"
     assert "map_location" not in converted(script(after=saved))

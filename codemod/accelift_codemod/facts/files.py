@@ -26,6 +26,7 @@ _ASKS = frozenset({"exists", "is_file", "is_dir", "glob"})
 _CHANGES = frozenset("insert update delete replace create drop alter".split())  # the first words of statements in SQL
 _SUMS_UP = frozenset({"all", "any", "bool", "len", "list", "set", "sorted"})
 _FINDS = frozenset("os.path.exists os.path.isfile os.path.isdir os.path.lexists os.listdir glob.glob".split())
+_MEASURES = frozenset({"os.path.getsize", "os.stat", "os.path.getmtime"})
 
 
 def mode(resolver: Resolver, call: ast.Call) -> str | None:
@@ -181,16 +182,24 @@ def asks_inside(resolver: Resolver, test: ast.expr, steps: int = _MOST_STEPS) ->
 
 
 def asked_before(resolver: Resolver, node: ast.AST) -> bool:
-    """Whether a condition around a node, in its function, asks a variable that holds what files there were."""
-    around = (s.test for s in resolver.index.chain(node) if isinstance(s, ast.If))
-    return any(not asks(resolver, test) and _answers(resolver, test, _MOST_STEPS) for test in around)
+    """Whether a condition or loop around a node, in its function, goes by what files there were before."""
+    for statement in resolver.index.chain(node):
+        if isinstance(statement, ast.If) and not asks(resolver, statement.test):
+            if _answers(resolver, statement.test, _MOST_STEPS):
+                return True
+        elif isinstance(statement, ast.While):
+            if asks(resolver, statement.test) or _answers(resolver, statement.test, _MOST_STEPS):
+                return True
+        elif isinstance(statement, ast.For) and _answers(resolver, statement.iter, _MOST_STEPS):
+            return True
+    return False
 
 
 def _answers(resolver: Resolver, node: ast.expr, steps: int) -> bool:
     """Whether an expression is what was found out about files: a comparison, or all or any of such answers."""
     parts: list[ast.expr] = []
     if isinstance(node, ast.Call):
-        if looks(resolver, node):
+        if looks(resolver, node) or resolver.qualified(node.func) in _MEASURES:
             return True
         parts = node.args if resolver.builtin(node.func) in _SUMS_UP else []
     elif isinstance(node, ast.UnaryOp):
@@ -200,7 +209,7 @@ def _answers(resolver: Resolver, node: ast.expr, steps: int) -> bool:
     elif isinstance(node, ast.Compare):
         parts = [node.left, *node.comparators]
     elif isinstance(node, (ast.ListComp, ast.GeneratorExp)):
-        parts = [node.elt, *(generator.iter for generator in node.generators)]
+        parts = [node.elt, *(part for generator in node.generators for part in (generator.iter, *generator.ifs))]
     elif isinstance(node, ast.Name) and steps:
         values = (b.value for b in resolver.bindings(node) if b.how is How.ASSIGN)
         return any(_answers(resolver, value, steps - 1) for value in values if value is not None)

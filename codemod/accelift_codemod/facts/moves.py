@@ -12,6 +12,7 @@ from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, asked, bot
 from accelift_codemod.facts.devices import Devices
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
 from accelift_codemod.facts.numbers import Part
+from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tensor_types import type_names
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
@@ -90,9 +91,17 @@ class Moves:
     def away(self) -> list[ast.Call]:
         """Calls that may move an object to another device."""
         calls = {move.call for move in self.all}
-        other = [c for c in self._calls("to") if c not in calls and self.resolver.argument(c, 0, "device") is not None]
+        other = [c for c in self._calls("to") if c not in calls and _names_device(self.resolver, c)]
         doubtful = [m.call for m in self.all if m.kind == "to" and self.devices.may_be_elsewhere(m.target)]
-        return [*self._calls("cpu"), *other, *doubtful]
+        return [*self._calls("cpu"), *self._calls("to_empty"), *other, *doubtful]
+
+    @cached_property
+    def handed_on(self) -> bool:
+        """Whether methods that move something away are handed on as values, or looked up by their names."""
+        called = {call.func for call in self.index.methods.get("cpu", ())}
+        texts = (c.args[1] for c in self.index.calls if len(c.args) > 1 and self.resolver.builtin(c.func) == "getattr")
+        named = (t for t in texts if not isinstance(t, ast.Constant) or t.value in ("cpu", "to", "to_empty"))
+        return next(named, None) is not None or any(n not in called for n in self.index.attributes.get("cpu", ()))
 
     def is_number(self, target: ast.expr) -> bool:
         """Whether a target is the GPU of this process by its number (`.to(local_rank)`)."""
@@ -412,3 +421,9 @@ def _defines(declaration: ast.AST | None, method: str) -> bool:
     return isinstance(declaration, ast.ClassDef) and any(
         isinstance(s, FUNCTIONS) and s.name == method for s in declaration.body
     )
+
+
+def _names_device(resolver: Resolver, call: ast.Call) -> bool:
+    """Whether a call of `to` may be given a device, perhaps among arguments that are spread out."""
+    spread = any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords)
+    return spread or resolver.argument(call, 0, "device") is not None

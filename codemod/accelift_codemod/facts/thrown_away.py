@@ -7,10 +7,10 @@ next pass that a step follows.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
 
-from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function
+from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function, How
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.scopes import position
 from accelift_codemod.facts.tree import walk
@@ -18,6 +18,7 @@ from accelift_codemod.facts.values import Role
 
 _STEPPED = frozenset({Role.OPTIMIZER, Role.SCALER})
 _CLEARED = frozenset({Role.OPTIMIZER, Role.MODEL})
+_INPUTS = frozenset({Role.BATCH, Role.DATA})
 _HANDED = frozenset({Role.OPTIMIZER, Role.PARAMETERS})
 _OF_PARAMETERS = frozenset({"parameters", "named_parameters", "step", "param_groups"})
 
@@ -32,7 +33,17 @@ class ThrownAway:
 
     def by(self, body: list[ast.stmt]) -> bool:
         """Whether statements with a backward pass take no step, and read no parameter, nor do functions they call."""
-        return self._cleared and not any(map(self._touches, self._run_by(body)))
+        if not self._cleared:
+            return False
+        run = dict.fromkeys(self._run_by(body))
+        return not any(self._touches(node) or self._is_of_others(node, run) for node in run)
+
+    def _is_of_others(self, node: ast.AST, run: Collection[ast.AST]) -> bool:
+        """Whether a node reads the gradient of something that is no input, and not made in the loop either."""
+        if not isinstance(node, ast.Attribute) or node.attr != "grad" or self.resolver.roles(node.value) & _INPUTS:
+            return False
+        bound = self.resolver.bindings(node.value) if isinstance(node.value, ast.Name) else []
+        return not bound or any(b.how is not How.ASSIGN or b.node not in run for b in bound)
 
     def _touches(self, node: ast.AST) -> bool:
         if isinstance(node, ast.Attribute):

@@ -25,12 +25,19 @@ def averaging(draft: Draft, place: ast.AST, measured: ast.expr) -> str:
 def means_in(draft: Draft, node: ast.expr, env: Environment) -> Iterator[ast.expr]:
     """The means over samples, one number or several, that an expression is computed from and no gradients flow to."""
     if isinstance(node, (ast.Call, ast.Name)) and draft.facts.layouts.read(node, env) is Layout.MEAN:
-        if draft.gradients_off(node) or _is_detached(node):
+        if (draft.gradients_off(node) or _is_detached(node)) and _is_as_made(draft, node):
             yield node
     elif isinstance(node, (ast.BinOp, ast.UnaryOp)):
         for part in ast.iter_child_nodes(node):
             if isinstance(part, ast.expr):
                 yield from means_in(draft, part, env)
+
+
+def _is_as_made(draft: Draft, node: ast.expr) -> bool:
+    """Whether a mean is what an expression has made: nothing else comes by its variable, to change it in place."""
+    bound = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
+    once = len(bound) == 1 and len(draft.facts.loads(bound[0].scope, bound[0].name)) == 1
+    return once or not isinstance(node, ast.Name)
 
 
 def _is_detached(node: ast.expr) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from accelift_codemod.chance import seeds
 from accelift_codemod.draft import Draft
@@ -13,7 +14,9 @@ from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import leaves, walk
 from accelift_codemod.measured.onward import reached, reads_of
-from accelift_codemod.measured.sums import Loop
+
+if TYPE_CHECKING:
+    from accelift_codemod.measured.sums import Loop
 
 Choice = ast.If | ast.While
 

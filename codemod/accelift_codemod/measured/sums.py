@@ -12,7 +12,7 @@ from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import Binding
 from accelift_codemod.facts.layout import Environment, Layout, Shape
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured import labels
+from accelift_codemod.measured import coins, labels
 from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.averaging import means_in
 from accelift_codemod.measured.filling import FILLING, filled, given_to, places
@@ -22,6 +22,8 @@ from accelift_codemod.measured.onward import targets
 from accelift_codemod.plan import Assumption, Edit, Need, Operation
 
 RULE = "REDUCE"
+_LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Raise)
+_CLOCKS = ("time.", "datetime.")
 _MEAN = "{accelerator}.batch_mean({}.detach())"
 _MEANS = "{accelerator}.batch_mean({})"
 _MEAN_OF_MEANS = '{accelerator}.reduce({}.detach(), reduction="mean")'
@@ -192,13 +194,39 @@ def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[st
 
 def _apart(draft: Draft, loop: BatchLoop, statement: ast.stmt, local: set[str]) -> bool:
     """Whether a statement of a loop runs on some processes only, or more often on some than on others."""
+    child: ast.AST = statement
     for parent in draft.facts.index.ancestors(statement):
+        if isinstance(child, ast.stmt) and _may_be_left_before(draft, child, local):
+            return True
         if parent is loop.node:
             return False
         header = parent.iter if isinstance(parent, (ast.For, ast.AsyncFor)) else getattr(parent, "test", None)
-        if header is not None and local & {n.id for n in loads(header)}:
+        if header is not None and _differs(draft, header, local):
             return True
+        if isinstance(parent, ast.Try) and parent.handlers and child in parent.body:
+            return True  # an error on one process leads past it
+        child = parent
     return True
+
+
+def _may_be_left_before(draft: Draft, statement: ast.stmt, local: set[str]) -> bool:
+    """Whether some processes may leave the block of a statement before they come to it."""
+    block, place = draft.facts.index.block(statement)
+    return any(
+        _differs(draft, s.test, local) and (isinstance(s, ast.Assert) or any(isinstance(n, _LEAVES) for n in walk(s)))
+        for s in block[:place]
+        if isinstance(s, (ast.Assert, ast.If))
+    )
+
+
+def _differs(draft: Draft, header: ast.expr, local: set[str]) -> bool:
+    """Whether a test, or what a loop goes over, may differ between processes: by a share, by chance, by the clock."""
+    if local & {n.id for n in loads(header)} or coins.drawn(draft, header) is not None:
+        return True
+    resolver = draft.facts.resolver
+    held = (b.value for name in loads(header) for b in resolver.bindings(name) if b.how is How.ASSIGN)
+    calls = (n for root in (header, *held) if root is not None for n in walk(root) if isinstance(n, ast.Call))
+    return any((resolver.qualified(call.func) or "").startswith(_CLOCKS) for call in calls)
 
 
 def _added(draft: Draft, statement: ast.stmt, value: ast.expr) -> tuple[ast.expr, ast.stmt]:

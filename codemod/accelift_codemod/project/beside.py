@@ -33,7 +33,8 @@ class Beside:
         real = Path(os.path.realpath(script))
 
         def shown(path: Path) -> str:
-            return os.path.normpath(script.parent / os.path.relpath(path, real.parent))
+            shown = os.path.normpath(script.parent / os.path.relpath(path, real.parent))
+            return shown if os.path.realpath(shown) == os.path.realpath(path) else os.path.relpath(path)
 
         try:
             finder = Finder(script, parsed(script, str(script)))

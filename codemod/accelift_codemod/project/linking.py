@@ -312,4 +312,5 @@ def _beside(path: Path, entry: Unit) -> str:
     given = Path(entry.source.path)
     if given.is_absolute():
         return str(path)
-    return os.path.normpath(given.parent / os.path.relpath(path, entry.path.parent))
+    shown = os.path.normpath(given.parent / os.path.relpath(path, entry.path.parent))
+    return shown if os.path.realpath(shown) == str(path) else os.path.relpath(path)  # the script is a link

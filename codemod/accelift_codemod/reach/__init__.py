@@ -20,7 +20,9 @@ class Reach(Home):
     def __init__(self, draft: Draft) -> None:
         super().__init__(draft)
         self.receivers = Passages(self).receivers()
-        self.block, self.place = Making(self).place()
+        making = Making(self)
+        self.block, self.place = making.place()
+        self.tying = [s for s in self.block[: self.place] if making.ties_devices(s, ())]  # set the environment for CUDA
 
     def sees(self, function: Function | None) -> bool:
         """Whether code in a function can use the accelerator: by the variable, a parameter or its object."""

@@ -243,7 +243,7 @@ class Making:
             statement = block[i]
             if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
                 continue
-            changes = self._ties_devices(statement, () if parsed else _READ_LATER) or changing.may_change(
+            changes = self.ties_devices(statement, () if parsed else _READ_LATER) or changing.may_change(
                 self.reach, statement
             )
             if changes or (parsed and self._parses(statement)):
@@ -269,27 +269,29 @@ class Making:
             v.role is Role.ARGUMENTS for v in self.resolver.values(statement.value)
         )
 
-    def _ties_devices(self, statement: ast.stmt, aside: tuple[str, ...]) -> bool:
+    def ties_devices(self, statement: ast.stmt, aside: tuple[str, ...]) -> bool:
         """Whether a statement may set the environment, from which CUDA takes its settings once it is asked for; some
         variables aside."""
         if "environ" not in self.index.attributes and "environ" not in self.index.module.bindings:
             return False
-        targets = (
-            target
-            for root in (statement, *self.timeline.calls_into(statement))
-            for node in walk(root)
+        nodes = [n for root in (statement, *self.timeline.calls_into(statement)) for n in walk(root)]
+        keys = [
+            target.slice
+            for node in nodes
             if isinstance(node, ast.Assign)
             for target in node.targets
-        )
+            if isinstance(target, ast.Subscript) and self.resolver.qualified(target.value) == "os.environ"
+        ]
+        calls = (n for n in nodes if isinstance(n, ast.Call))
+        setting = [
+            c for c in calls if self.resolver.qualified(c.func) in ("os.environ.setdefault", "os.environ.update")
+        ]
+        keys += [key for call in setting for key in _keys(call)]
         return any(
-            isinstance(t, ast.Subscript)
-            and self.resolver.qualified(t.value) == "os.environ"
-            and not (
-                isinstance(t.slice, ast.Constant)
-                and isinstance(t.slice.value, str)
-                and t.slice.value.startswith((*_NOT_OF_DEVICES, *aside))
-            )
-            for t in targets
+            not isinstance(key, ast.Constant)
+            or not isinstance(key.value, str)
+            or not key.value.startswith((*_NOT_OF_DEVICES, *aside))
+            for key in keys
         )
 
     def _atoms(self) -> list[ast.expr]:
@@ -328,3 +330,11 @@ def _root(node: ast.expr) -> str:
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
+
+
+def _keys(call: ast.Call) -> list[ast.expr]:
+    """The names of the variables that a call sets in the environment, as far as they are written out."""
+    given = call.args[0] if call.args else None
+    written = [key if key is not None else call for key in given.keys] if isinstance(given, ast.Dict) else []
+    named = [ast.Constant(k.arg) if k.arg else call for k in call.keywords]
+    return [*(written or ([given] if given is not None else [])), *named]

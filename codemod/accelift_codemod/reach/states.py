@@ -62,8 +62,10 @@ def asked(reach: Reach, edit: Edit, uncalled: bool = False) -> Edit | None:
     here = _called_here(reach, edit.node, bool(makers))
     if other is None or reach.facts.stateless or not here or _NAME in reach.facts.bound:
         return None
-    late = all(_is_late(reach, node) for node in makers or (edit.node,))
-    return other if late or reach.cpu == FALSE else None
+    nodes: list[ast.AST] = [*makers] or [edit.node]
+    if all(_is_late(reach, node) for node in nodes):
+        return other
+    return other if reach.cpu == FALSE and not any(_is_before_settings(reach, node) for node in nodes) else None
 
 
 def _is_late(reach: Reach, node: ast.AST) -> bool:
@@ -73,6 +75,13 @@ def _is_late(reach: Reach, node: ast.AST) -> bool:
         return reach.timeline.follows(node, reach.home)
     made = reach.block[reach.place] if reach.place < len(reach.block) else reach.block[-1]
     return reach.timeline.within(node, reach.home) and min(moments) >= position(made)
+
+
+def _is_before_settings(reach: Reach, node: ast.AST) -> bool:
+    """Whether a node may run before the environment is set that CUDA reads once it is asked for anything."""
+    moments = reach.timeline.moments(node, reach.home)
+    first = min(moments) if moments else (0, 0)
+    return any(position(statement) > first for statement in reach.tying)
 
 
 def _makers(reach: Reach, node: ast.AST) -> list[ast.Call]:

@@ -101,7 +101,7 @@ if accelerator.is_main_process:
                 yield draft.edit(
                     _RULE, statement, Operation.DROP, "the launcher tells each process where the others are"
                 )
-        single = (c for c in draft.calls if draft.facts.resolver.qualified(c.func) in library.DATA_PARALLEL)
+        single = [c for c in draft.calls if draft.facts.resolver.qualified(c.func) in library.DATA_PARALLEL]
         wraps = [*(c for c in processes.wraps if draft.facts.runs(c)), *single]
         for call in wraps:
             argument = draft.facts.resolver.argument(call, 0, "module")
@@ -111,7 +111,7 @@ if accelerator.is_main_process:
             yield checkpoints(draft, wraps[0], "DistributedDataParallel")
         yield from bare_reads(draft, _RULE, wraps)
         yield from tolerant_loads(draft, _RULE, wraps)
-        yield from scattered.moves(draft, _RULE, wraps)
+        yield from scattered.moves(draft, _RULE, [c for c in wraps if c in single or _moves_inputs(draft, c)])
         for call in processes.samplers:
             if draft.facts.runs(call):
                 yield from self._sampler(draft, call)
@@ -301,3 +301,9 @@ def _asks_for_several(draft: Draft, test: ast.Compare) -> str:
         case ast.Compare(ops=[ast.GtE()], comparators=[ast.Constant(value=0)]):
             return ">"
     return ""
+
+
+def _moves_inputs(draft: Draft, wrap: ast.Call) -> bool:
+    """Whether DistributedDataParallel moves what its network is called with: only where it is told to which GPU."""
+    devices = draft.facts.resolver.argument(wrap, 1, "device_ids")
+    return devices is not None and not (isinstance(devices, ast.Constant) and devices.value is None)

@@ -50,7 +50,7 @@ with accelerator.main_process_first():
         for call in draft.calls:
             if not self._downloads(draft, call) or self._asked_outside(draft, call):
                 continue
-            if files.asked_before(draft.facts.resolver, call):
+            if files.asked_before(draft.facts.resolver, call) or (call in again and draft.training_around(call)):
                 yield self._race(draft, call)  # a slower process would not come to where the others wait
                 continue
             if call in again:

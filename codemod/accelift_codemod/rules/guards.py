@@ -193,15 +193,14 @@ if accelerator.is_main_process:
             yield draft.edit(_RULE, test, Operation.ENCLOSE, _SLOWER, _HEADER, need=Need.WEAK)
 
     def _refused_before(self, draft: Draft, call: ast.Call, statement: ast.stmt) -> Iterator[Edit]:
-        """A test before a folder is made by all, which ends the script if that is there: the main process asks, before
-        any makes it."""
+        """A test before a folder is made by all, which ends the script if that is there: all ask before any makes it,
+        so that all end, or none."""
         folder = call.args[0] if draft.facts.resolver.qualified(call.func) and call.args else None
         made = folder if folder is not None else getattr(call.func, "value", None)
         block, place = draft.facts.index.block(statement)
         tests = [s for s in block[:place] if isinstance(s, ast.If) and not s.orelse and draft.ends(s.body[-1])]
         asked = [s for s in tests if made is not None and _is_there(draft, s.test, made)]
         if asked and not draft.guarded(statement):
-            yield draft.edit(_RULE, asked[-1], Operation.ENCLOSE, _SLOWER, _HEADER, need=Need.WEAK)
             code = "{accelerator}.wait_for_everyone()"
             yield draft.edit(_RULE, statement, Operation.BEFORE, _SLOWER, code, need=Need.WEAK)
 

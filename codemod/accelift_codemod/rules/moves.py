@@ -145,14 +145,16 @@ for x, y in loader:
         if item.target:
             return False  # what others do before with the network inside, is not seen here
         if draft.blueprint.after_prepare(move.call, value):
-            return not any(self._may_leave(draft, call, value) for call in draft.facts.moves.away)
+            handed = draft.facts.moves.handed_on  # `keep(model.cpu)`: who calls that is not known
+            return not handed and not any(self._may_leave(draft, call, value) for call in draft.facts.moves.away)
         return _last_minded(draft, value) < move.call.lineno
 
     def _may_leave(self, draft: Draft, call: ast.Call, value: Value) -> bool:
         """Whether a call that moves something away may move a model, so that it has to be moved back."""
         receiver = call.func.value  # type: ignore[attr-defined]
         values = draft.facts.resolver.values(receiver)
-        return value in values or (not values and is_spelled_out(receiver))
+        unbound = (draft.facts.resolver.qualified(receiver) or "").startswith("torch.nn")  # `nn.Module.cpu(model)`
+        return unbound or value in values or (not values and is_spelled_out(receiver))
 
     def _drop(self, draft: Draft, statement: ast.stmt, moves: list[Move]) -> Iterator[Edit]:
         calls = {m.call for m in moves}

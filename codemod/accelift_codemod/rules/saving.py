@@ -193,9 +193,20 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
             return False
         if not saved or not all(one is not None and draft.facts.objects.models(one) for one in saved):
             return False
+        if any(self._may_be_away(draft, one) for one in saved if one is not None):
+            return False
         moved = [n.value for name in ("to", "cuda", "cpu") for n in draft.facts.index.attributes.get(name, ())]
         held = (b.value for n in moved if isinstance(n, ast.Name) for b in resolver.bindings(n))
         return load not in moved and load not in held
+
+    def _may_be_away(self, draft: Draft, saved: ast.expr) -> bool:
+        """Whether a network may have been moved to the CPU before it is saved: it is loaded there, then."""
+        bound = draft.facts.resolver.bindings(saved) if isinstance(saved, ast.Name) else []
+        made = [saved, *(b.value for b in bound if b.value is not None)]
+        away = [call.func.value for call in draft.facts.moves.away]  # type: ignore[attr-defined]
+        values = {v for one in made for v in draft.facts.resolver.values(one)}
+        inside = {n for one in made for n in walk(one)}
+        return any(receiver in inside or values & {*draft.facts.resolver.values(receiver)} for receiver in away)
 
     def _is_checkpoint(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call saves a model or the state of one, or of an optimizer, for which torch.load alone asks."""

@@ -13,6 +13,10 @@ _NAMED_TUPLE = "typing.NamedTuple"
 _DATACLASS = "dataclasses.dataclass"
 
 
+# Methods that do something when an object is made or read, so that it does not only keep what it is given.
+_MAKING = ("__init__", "__post_init__", "__new__", "__getattribute__")
+
+
 def holding(resolver: Resolver, call: ast.Call, arguments: list[Shape], keywords: Mapping[str, Shape]) -> Record | None:
     """The attributes of an object that a call makes, which only keeps what it is given; None for others."""
     if "**" in keywords or any(isinstance(a, ast.Starred) for a in call.args):
@@ -38,7 +42,7 @@ def _fields(resolver: Resolver, call: ast.Call) -> list[str] | None:
     decorators = [d.func if isinstance(d, ast.Call) else d for d in cls.decorator_list]
     kept = [resolver.qualified(d) for d in decorators] == [_DATACLASS] and not cls.bases
     kept = kept or (not decorators and [resolver.qualified(b) for b in cls.bases] == [_NAMED_TUPLE])
-    if not kept or cls in resolver.followed or resolver.method(cls, "__init__") is not None:
+    if not kept or cls in resolver.followed or any(resolver.method(cls, name) is not None for name in _MAKING):
         return None
     fields = (s.target for s in cls.body if isinstance(s, ast.AnnAssign))
     return [target.id for target in fields if isinstance(target, ast.Name)]
