@@ -140,3 +140,22 @@ def test_methods_of_an_object_change_what_it_holds() -> None:
 def test_a_function_inside_sees_the_variables_around_it(body: str, told: list[str]) -> None:
     around = f"z = model(x)\ndef made():\n    return {body}\nloss = F.cross_entropy(made(), y)"
     assert of_object(around) == told
+
+
+@pytest.mark.parametrize(
+    ("made", "codes"), [("def __post_init__(self):", ["LOSS-UNKNOWN"]), ("def shifted(self):", [])]
+)
+def test_an_object_that_does_something_when_it_is_made_is_not_followed(made: str, codes: list[str]) -> None:
+    kept = f"""\
+@dataclass
+class Kept:
+    out: torch.Tensor
+    y: torch.Tensor
+
+    {made}
+        self.out = self.out - self.out.mean(0)
+
+    def loss(self):
+        return F.cross_entropy(self.out, self.y)"""
+    forward = "optimizer.zero_grad()\nloss = Kept(model(x), y).loss()"
+    assert losses(imports="from dataclasses import dataclass", definitions=kept, forward=forward) == codes

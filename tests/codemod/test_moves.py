@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import CREATED, REBOUND, added, converted, findings, lifted, removed, script
+from scripts import CREATED, REBOUND, TRAINS, added, converted, findings, lifted, removed, script
 
 KEPT_LOADER = (
     "model, optimizer = accelerator.prepare(model, optimizer)\n"
@@ -31,16 +31,7 @@ def test_the_move_of_a_trained_model_goes(model: str) -> None:
     assert converted(script(model=model)) == lifted()
 
 
-FIT = """\
-def fit(model, loader, optimizer, device):
-    {move}
-    for x, y in loader:
-        x, y = x.to(device), y.to(device)
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        {more}"""
+FIT = f"def fit(model, loader, optimizer, device):\n    {{move}}\n{TRAINS}        {{more}}"
 FITS = dict.fromkeys(("loop", "move", "forward", "backward", "step"), "") | {
     "epoch": "fit(model, loader, optimizer, device)"
 }

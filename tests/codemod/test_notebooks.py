@@ -336,6 +336,21 @@ def test_what_is_said_of_project_files_names_their_lines_and_the_cells_of_the_no
     assert "(cell" not in member.plan.findings[0].message
 
 
+def test_project_files_lie_beside_a_notebook_that_is_written_elsewhere(tmp_path: Path) -> None:
+    """Those that stay as they are, too: it imports them."""
+    code = script(from_imports="from utils import keep\nfrom shown import shown", after="keep(model, 'model.pt')")
+    (tmp_path / "utils.py").write_text(UTILS.format("torch.save(model.state_dict(), path)"))
+    (tmp_path / "shown.py").write_text("shown = 3\n")
+    (tmp_path / "other.py").write_text("other = 3\n")
+    (tmp_path / "train.ipynb").write_bytes(book_of(code))
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "accelift_codemod", "convert", str(tmp_path / "train.ipynb"), "--output", str(out)]
+    assert subprocess.run(command, check=False, capture_output=True).returncode == 0
+    written = tree(out)
+    assert sorted(written) == ["shown.py", "train.ipynb", "utils.py"]
+    assert written["shown.py"] == b"shown = 3\n" and b"accelerator" in written["utils.py"]
+
+
 @pytest.mark.parametrize("folder", [True, False])
 def test_a_notebook_that_only_runs_what_it_imports(tmp_path: Path, folder: bool) -> None:
     (tmp_path / "engine.py").write_text(script(main=True).replace('if __name__ == "__main__":\n    main()\n', ""))

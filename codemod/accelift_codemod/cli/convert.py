@@ -264,8 +264,7 @@ class _Run:
             return None
         from accelift_codemod.project.beside import Beside  # late: only where results go elsewhere
 
-        scripts = (r.path for r in results if r.output is not None and not r.error)
-        return Beside.of(path for path in scripts if path.endswith(".py"))
+        return Beside.of(r.path for r in results if r.output is not None and not r.error)
 
     def _copy(self, beside: Beside | None, results: Sequence[FileResult]) -> None:
         """Copy those of them that stay as they are."""

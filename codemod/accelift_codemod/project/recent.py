@@ -28,11 +28,13 @@ _sources = _Recent()
 
 
 def parsed(path: Path, shown: str) -> Source:
-    """A file of a project, which may be empty, with its tree.
+    """A file of a project, which may be empty, with its tree; of a notebook, its code cells as one script.
 
     Raises:
         BadSource: it cannot be read, or does not parse.
     """
+    if path.suffix == ".ipynb":
+        return Source.read(path, shown)
     data = read_bytes(path)
     return understood(data, shown) if data.strip() else Source(shown, b"", "", "utf-8")
 
