@@ -232,6 +232,7 @@ def test_a_notebook_is_verified_with_its_project_files(tmp_path: Path, broken: b
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == int(broken), done.stdout + done.stderr
     assert ("converted, 1 process: identical" in done.stdout) != broken
+    assert ("as scripts in it share files with" in done.stderr) != broken
     assert "without magics" in done.stdout
     assert tree(tmp_path) == before
 

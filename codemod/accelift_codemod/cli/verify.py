@@ -87,7 +87,7 @@ def command(
     """
     if output_file is not None and not output_file.absolute().parent.is_dir():
         raise click.UsageError(f"--output-file: there is no folder {output_file.parent}; make it first.")
-    result = _converted(script, against, Options(target, shard_manual=shard_manual))
+    result = _converted(script, against, Options(target, shard_manual=shard_manual), quiet)
     assert result.output is not None
     request = Request(
         script=script,
@@ -122,7 +122,7 @@ def run(request: Request, quiet: bool) -> Proof:
         raise click.ClickException(f"{request.script}: {error}") from None
 
 
-def _converted(script: Path, against: Path | None, options: Options) -> FileResult:
+def _converted(script: Path, against: Path | None, options: Options, quiet: bool) -> FileResult:
     """The conversion of a script, or the one it is given in its place."""
     (result,) = convert_files([(script, True)], options)
     if against is not None:
@@ -131,19 +131,22 @@ def _converted(script: Path, against: Path | None, options: Options) -> FileResu
         raise click.ClickException(result.error)
     if result.output is None:
         shared = result.plan is not None and any(f.code == "SHARED-FILE" for f in result.plan.findings)
-        result = (_with_its_project(script, options) if shared else None) or result
+        result = (_with_its_project(script, options, quiet) if shared else None) or result
     if result.output is None:
         reason = result.plan.reason if result.plan is not None else "nothing to convert"
         raise click.ClickException(f"{script}: not converted, so there is nothing to compare: {reason}")
     return result
 
 
-def _with_its_project(script: Path, options: Options) -> FileResult | None:
+def _with_its_project(script: Path, options: Options, quiet: bool) -> FileResult | None:
     """The conversion of a script together with the others of its project, which may share files with it."""
+    folder = project_folder(script.resolve().parent)
     files = Files()
-    files.add(project_folder(script.resolve().parent))
+    files.add(folder)
     if len(files.named) > _MOST_FILES:
         return None
+    if not quiet:
+        click.echo(f"converting {folder}, as scripts in it share files with {script}", err=True)
     results = convert_files(list(files.named.items()), options)
     return next((r for r in results if Path(r.path).resolve() == script.resolve() and r.output is not None), None)
 

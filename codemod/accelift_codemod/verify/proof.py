@@ -360,12 +360,19 @@ class _Prover:
             self._proof.notes.append(f"the runs were ended after {self._request.steps} optimizer steps (--steps)")
 
 
+# What cells use without importing it.
+_AS_IN_JUPYTER = b"import builtins; builtins.display = print  "
+
+
 def _runnable(script: Path) -> Path:
     """What is run of a script in a scratch folder: itself, or the code cells of a notebook as a script beside it."""
     if script.suffix != ".ipynb":
         return script
     code = script.with_name(f"{script.name}.py")  # which no import can name
-    code.write_bytes(Source.read(script).data)
+    cells = Source.read(script).data
+    if b"__future__" not in cells:  # else nothing may come before that
+        cells = _AS_IN_JUPYTER + cells  # on the line of the first cell's mark, a comment: no line moves
+    code.write_bytes(cells)
     return code
 
 
