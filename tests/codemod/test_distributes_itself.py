@@ -178,6 +178,22 @@ def test_devices_by_the_number_of_the_process(slots: dict[str, str], new: str) -
     assert "DEV-INDEX" not in findings(text)
 
 
+@pytest.mark.parametrize(
+    ("wrap", "moved"),
+    [
+        ("DDP(nn.Linear(4, 2).cuda(local_rank), device_ids=[local_rank])", True),  # it moved what it was called with
+        ("DDP(nn.Linear(4, 2).cuda(local_rank), [local_rank])", True),
+        ("DDP(nn.Linear(4, 2).cuda(local_rank))", False),
+        ("DDP(nn.Linear(4, 2).cuda(local_rank), device_ids=None)", False),
+    ],
+)
+def test_inputs_that_the_wrapper_moved(wrap: str, moved: bool) -> None:
+    after = "print(model(torch.randn(3, 4)).sum())"
+    text = converted(ddp(LOCAL, batch="", model=f"model = {wrap}", after=after))
+    assert ("model(torch.randn(3, 4).to(accelerator.device))" in text) == moved
+    assert ("model(torch.randn(3, 4))" in text) != moved
+
+
 def test_local_rank_as_an_argument() -> None:
     setup = (
         "parser = argparse.ArgumentParser()\nparser.add_argument('--local_rank', type=int, default=0)\n"
