@@ -6,7 +6,7 @@ import pytest
 from accelift_codemod.render.proof import conclusion
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
 from accelift_codemod.verify.causes import candidates
-from accelift_codemod.verify.lines import PRINTED, PRINTERS, compare_lines, volatile_numbers
+from accelift_codemod.verify.lines import PRINTED, PRINTERS, compare_lines, compare_printers, volatile_numbers
 from accelift_codemod.verify.proof import Comparison, Proof
 from accelift_codemod.verify.recording import Line, Rank, Recording
 
@@ -96,3 +96,10 @@ def test_what_is_announced_is_no_cause_of_what_differs() -> None:
     why = Suspicion("PRINT-ALL", 3, "process 1 prints 3 lines too"), Suspicion("LOSS", 1, "the loss differs")
     answers = [Answer(PRINTERS, Verdict.NOT_COMPARABLE, "", why[:1]), Answer("losses", Verdict.DIFFERS, "", why[1:])]
     assert candidates(answers) == [why[1]]
+
+
+@pytest.mark.parametrize("by_library", [True, False])
+def test_what_a_library_logs_on_its_own_is_left_to_it(by_library: bool) -> None:
+    line = Line(1, "font Arial is missing", "train.py:9", False, "eval", 3, by_library)
+    answer = compare_printers(Recording([Rank(lines=[line])]), Recording([Rank(lines=[line]), Rank(lines=[line])]))
+    assert answer.verdict is (Verdict.IDENTICAL if by_library else Verdict.DIFFERS)

@@ -216,6 +216,16 @@ def test_what_the_conversion_has_warned_of_is_said_where_processes_part(verify: 
     assert "Note: the conversion itself has warned of LOSS-MASKMEAN (" in done.text
 
 
+def test_what_a_library_logs_on_its_own_is_not_the_scripts(verify: Verify, tmp_path: Path) -> None:
+    """As Matplotlib does of fonts: each process logs it, the conversion cannot know, and nothing is wrong with that."""
+    text = TRAIN.replace(
+        "torch.manual_seed(0)", "torch.manual_seed(0)\nlogging.captureWarnings(True)\nwarnings.warn('old')"
+    )
+    done = verify(project(tmp_path / "project", f"import logging\nimport warnings\n\n{text}"), "--steps", "3")
+    assert done.code == 0, done.text + done.stderr
+    assert "one process prints                     identical" in done.text
+
+
 def test_a_script_that_runs_forever_is_ended(tmp_path: Path) -> None:
     marker = f"forever-{os.getpid()}"
     child = f"subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)', '{marker}'])"

@@ -115,7 +115,8 @@ class Pass:
 
 @dataclass(frozen=True)
 class Line:
-    """A line that the script printed or logged; `trains` if that was between a backward and the next batch."""
+    """A line that the script printed or logged; `trains` if that was between a backward and the next batch,
+    `by_library` if a library logged it on its own."""
 
     at: int
     text: str
@@ -123,6 +124,7 @@ class Line:
     trains: bool
     mode: str
     step: int
+    by_library: bool = False
 
 
 @dataclass(frozen=True)
@@ -249,7 +251,9 @@ def _pass_end(rank: Rank, event: dict[str, Any]) -> None:
 
 def _line(rank: Rank, event: dict[str, Any]) -> None:
     trains, mode = event["trains"], event["mode"]
-    rank.lines.append(Line(rank.events, event["text"], event["place"], trains, mode, len(rank.steps)))
+    rank.lines.append(
+        Line(rank.events, event["text"], event["place"], trains, mode, len(rank.steps), event["by_library"])
+    )
 
 
 def _save(rank: Rank, event: dict[str, Any]) -> None:

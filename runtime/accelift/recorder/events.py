@@ -57,7 +57,11 @@ class Events:
         frame = frame or sys._getframe(1)
         while frame is not None:
             name = frame.f_code.co_filename
-            if name == self._script or (name.startswith(self._project) and "site-packages" not in name):
+            if self.is_own(name):
                 return f"{os.path.relpath(name, self._project)}:{frame.f_lineno}"
             frame = frame.f_back
         return ""
+
+    def is_own(self, file: str) -> bool:
+        """Whether a file is the author's code."""
+        return file == self._script or (file.startswith(self._project) and "site-packages" not in file)

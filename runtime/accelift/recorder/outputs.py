@@ -56,7 +56,7 @@ class Outputs:
         def logged(logger: logging.Logger, record: logging.LogRecord) -> None:
             place = self._events.place()
             if place and _emits(logger, record.levelno):
-                self._put_line(record.getMessage(), place)
+                self._put_line(record.getMessage(), place, by_library=not self._events.is_own(record.pathname))
             self._logging = True
             try:
                 handle(logger, record)
@@ -91,8 +91,9 @@ class Outputs:
             for line in filter(str.strip, lines):
                 self._put_line(line, place)
 
-    def _put_line(self, text: str, place: str) -> None:
-        self._events.put("line", text=text, place=place, trains=self._chance.trains, mode=self._models.mode())
+    def _put_line(self, text: str, place: str, by_library: bool = False) -> None:
+        told = {"text": text, "place": place, "by_library": by_library}
+        self._events.put("line", **told, trains=self._chance.trains, mode=self._models.mode())
 
     def _saved(self, obj: Any, path: str | None) -> None:
         self._events.put("save", path=path, place=self._events.place(), values=dict(_tensors(obj, "")))
