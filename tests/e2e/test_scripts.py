@@ -222,6 +222,42 @@ print("bias %.4f" % abs(model.bias[0].item() + other.bias[0].item()))
 
 
 # Two networks in half precision, one scaler for both.
+# Batches stay dicts; the evaluation takes their labels out where it needs them.
+ENTRIES = """
+class Named(torch.utils.data.Dataset):
+    def __len__(self):
+        return len(data)
+
+    def __getitem__(self, i):
+        return {"x": data[i][0], "labels": data[i][1]}
+
+
+def evaluate(model, loader, device):
+    right = count = 0
+    shown = []
+    for batch in loader:
+        batch = {k: v.to(device) for k, v in batch.items()}
+        with torch.no_grad():
+            out = model(batch["x"])
+        pred = out.argmax(1)
+        right += (pred == batch["labels"]).sum().item()
+        count += len(batch["labels"])
+        shown.extend(batch["labels"].tolist())
+    return right / count, shown
+
+
+loader = DataLoader(Named(), batch_size=7, shuffle=True)
+test_loader = DataLoader(Named(), batch_size=6)
+for epoch in range(3):
+    for batch in loader:
+        batch = {k: v.to(device) for k, v in batch.items()}
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(batch["x"]), batch["labels"])
+        loss.backward()
+        optimizer.step()
+    print("right", *evaluate(model, test_loader, device))
+"""
+
 HALF = """
 loader = DataLoader(data, batch_size=6, shuffle=True)
 other = nn.Linear(8, 3).to(device)
@@ -269,6 +305,7 @@ def converted(text: str, target: str = "runtime", precision: str = "keep") -> by
         (STEPS, 24),
         (STAGES, 25),
         (PARTS, 22),
+        (ENTRIES, 23),
     ],
 )
 def test_prints_the_same_on_two_processes(body: str, samples: int, run: Runner, tmp_path: Path) -> None:

@@ -6,20 +6,20 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from accelift_codemod.facts import BatchLoop, Facts, Kind
-from accelift_codemod.facts.effects import Effects, assignments, flatten, loads, stores
+from accelift_codemod.facts import BatchLoop, Facts
+from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Environment, Layout, Shape
 from accelift_codemod.facts.layout.algebra import handed_on
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Values
-
-_COUNTS = frozenset({"size", "shape"})
+from accelift_codemod.measured.still_read import Piece, StillRead
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Gather `names` after (or before) a statement of the loop body; the rest of the body stays as it is.
+    """Gather `given` after (or before) a statement of the loop body, and call it `names`; the rest of the body stays as
+    it is, but for what has another name then (`renamed`).
 
     `wrapped` are expressions to gather in place (a model called inside the statement that collects its result).
     `recounts` are expressions such as `x.size(0)` after the cut whose tensor need not be gathered for its length
@@ -30,9 +30,11 @@ class Cut:
     anchor: ast.stmt
     after: bool
     names: tuple[str, ...]
-    recounts: tuple[ast.Name, ...] = ()
+    given: tuple[str, ...]
+    recounts: tuple[ast.expr, ...] = ()
     counter: str = ""
     wrapped: tuple[ast.expr, ...] = ()
+    renamed: tuple[tuple[ast.expr, str], ...] = ()
     trusts: bool = False
 
 
@@ -59,6 +61,7 @@ class _Cutter:
         self.facts = facts
         self.loop = loop
         self.layouts = facts.layouts
+        self.read = StillRead(facts, loop)
         self.trusts = False
 
     def find(self) -> Cut | NoCut:
@@ -88,7 +91,7 @@ class _Cutter:
                 if k == first:
                     reason = "it keeps a result before the model has run for the last time"
                 break
-            live = self._live(body[k:], tainted[k])
+            live = self.read.live(body[k:], tainted[k])
             found = self._try(body, k, live, environments[k], batch)
             if found is not None and (best is None or len(found.names) < len(best.names)):
                 best = found
@@ -207,61 +210,23 @@ class _Cutter:
             return node.args[0], node.args[1]
         return None
 
-    def _live(self, rest: Sequence[ast.stmt], names: set[str]) -> list[str]:
-        """Of the names, those that the rest of the body reads before it binds them again, in order."""
-        found: dict[str, None] = {}
-        killed: set[str] = set()
-        idle = self._idle(rest)
-        for statement in rest:
-            for load in loads(statement) if statement not in idle else ():
-                if load.id in names and load.id not in killed:
-                    found.setdefault(load.id)
-            if isinstance(statement, ast.Assign):
-                killed |= stores(statement)
-        return list(found)
-
-    def _idle(self, rest: Sequence[ast.stmt]) -> set[ast.stmt]:
-        """Statements that only move a variable to the device which nothing reads afterwards."""
-        found: set[ast.stmt] = set()
-        read: set[str] = set()
-        for statement in reversed(rest):
-            pairs = assignments(statement)
-            moved = [
-                isinstance(target, ast.Name) and self._is_moved(value, target.id) and not self._is_kept(target)
-                for target, value in pairs
-            ]
-            if pairs and all(moved) and not stores(statement) & read:
-                found.add(statement)
-            else:
-                read |= {load.id for load in loads(statement)}
-        return found
-
-    def _is_kept(self, name: ast.Name) -> bool:
-        """Whether a variable of the loop is read outside it."""
-        owner = self.facts.index.scope(name).owner(name.id)
-        inside = set(walk(self.loop.node))
-        return owner is None or any(load not in inside for load in self.facts.loads(owner, name.id))
-
     def _try(self, body: Sequence[ast.stmt], k: int, live: list[str], env: Environment, batch: set[str]) -> Cut | None:
         rest = body[k:]
-        if not live or any(env.get(name) is not Layout.ROWS for name in live):
+        pieces = self.read.pieces(rest, live, env) if live else None
+        if not pieces or any(self.read.is_plain(piece, body[:k]) for piece in pieces):
             return None
-        if not all(self._is_tensor(name) for name in live) or self._plain(live, body[:k]):
+        if not all(map(self.read.is_tensor, pieces)):
             return None
-        counted = [name for name in live if name in batch and self._only_counted(name, rest)]
-        kept = [name for name in live if name not in counted]
-        counter = next((name for name in kept if name in batch and self._from_loader(name, body[:k])), "")
-        recounts: list[ast.Name] = []
-        if counted and counter and all(self._from_loader(name, body[:k]) for name in counted):
-            recounts = [n for s in rest for n in loads(s) if n.id in counted]
-        else:
-            kept = live
+        dealt = [p for p in pieces if p.variable in batch and self.read.from_loader(p.variable, body[:k])]
+        counted = [p for p in pieces if p.variable in batch and all(map(self.read.counts, p.reads))]
+        counter = next((p.name for p in dealt if p not in counted), "")
+        if not counter or any(piece not in dealt for piece in counted):
+            counted = []
+        kept = [piece for piece in pieces if piece not in counted]
         if not kept:
             return None
-        names = tuple(kept)
-        if k:
-            return Cut(body[k - 1], True, names, tuple(recounts), counter)
-        return Cut(body[0], False, names, tuple(recounts), counter)
+        recounts = tuple(read for piece in counted for read in piece.reads)
+        return self._cut(body[k - 1] if k else body[0], bool(k), kept, recounts, counter)
 
     def _inline(
         self, body: Sequence[ast.stmt], k: int, names: set[str], env: Environment, batch: set[str]
@@ -275,19 +240,34 @@ class _Cutter:
             return None
         call = calls[0]
         inside = {n for n in walk(call) if isinstance(n, ast.Name)}
-        live = self._live(body[k:], names)
+        live = self.read.live(body[k:], names)
         fed = {n.id for n in inside} & names
         outside = [n for s in body[k:] for n in loads(s) if n not in inside and n.id in names]
-        gathered = [name for name in live if name not in fed]
-        if any(env.get(n.id) is not Layout.ROWS or not self._is_tensor(n.id) for n in outside):
+        pieces = self.read.pieces(body[k:], [name for name in live if name not in fed], env)
+        again = [self.read.of(n, env) for n in outside if n.id in fed]
+        if pieces is None or any(self.layouts.read(piece.reads[0], env) is not Layout.ROWS for piece in again):
             return None
-        if not self._forward_is_rows(statement, call, env):
+        if not all(map(self.read.is_tensor, [*pieces, *again])) or not self._forward_is_rows(statement, call, env):
             return None
-        dealt = {name for name in batch if self._from_loader(name, body[:k])}
-        counter = next((name for name in gathered if name in dealt), "")
-        recounts = tuple(n for n in outside if counter and n.id in fed & dealt and self._counts(n))
-        wrapped = (call, *(n for n in outside if n.id in fed and n not in recounts))
-        return Cut(statement, False, tuple(gathered), recounts, counter, wrapped)
+        dealt = {name for name in batch if self.read.from_loader(name, body[:k])}
+        counter = next((piece.name for piece in pieces if piece.variable in dealt), "")
+        counted = [p for p in again if counter and p.variable in dealt and all(map(self.read.counts, p.reads))]
+        recounts = tuple(read for piece in counted for read in piece.reads)
+        wrapped = (call, *(read for piece in again if piece not in counted for read in piece.reads))
+        return self._cut(statement, False, pieces, recounts, counter, wrapped)
+
+    def _cut(
+        self,
+        anchor: ast.stmt,
+        after: bool,
+        pieces: Sequence[Piece],
+        recounts: tuple[ast.expr, ...],
+        counter: str,
+        wrapped: tuple[ast.expr, ...] = (),
+    ) -> Cut:
+        given = tuple(piece.text for piece in pieces)
+        renamed = tuple((read, p.name) for p in pieces if p.text != p.variable for read in p.reads)
+        return Cut(anchor, after, tuple(piece.name for piece in pieces), given, recounts, counter, wrapped, renamed)
 
     def _is_alone(self, statement: ast.stmt, call: ast.Call) -> bool:
         """Whether the statement runs the model by this call only."""
@@ -320,65 +300,6 @@ class _Cutter:
         """Whether an expression keeps rows if the call inside it yields them."""
         return self.layouts.read(node, env, trusted=call) is Layout.ROWS
 
-    def _from_loader(self, name: str, before: Sequence[ast.stmt]) -> bool:
-        """Whether a loop variable still has one row per sample: it is at most moved to the device before the cut."""
-        for statement in before:
-            if name not in stores(statement):
-                continue
-            if isinstance(statement, ast.If):
-                if not self._from_loader(name, [*statement.body, *statement.orelse]):
-                    return False
-                continue
-            values = [v for t, v in assignments(statement) if isinstance(t, ast.Name) and t.id == name]
-            if not values or not all(self._is_moved(value, name) for value in values):
-                return False
-        return True
-
-    def _is_moved(self, node: ast.expr | None, name: str) -> bool:
-        while isinstance(node, ast.Call) and node in self.facts.moves.of:
-            node = self.facts.moves.of[node].receiver
-        return isinstance(node, ast.Name) and node.id == name
-
-    def _only_counted(self, name: str, rest: Sequence[ast.stmt]) -> bool:
-        """Whether the rest of the body asks a tensor for nothing but its number of rows."""
-        return all(self._counts(load) for statement in rest for load in loads(statement) if load.id == name)
-
-    def _counts(self, load: ast.Name) -> bool:
-        """Whether a read of a tensor asks for its number of rows."""
-        parents = self.facts.index.parents
-        parent = parents.get(load)
-        if isinstance(parent, ast.Call) and self.facts.resolver.builtin(parent.func) == "len":
-            return True
-        if not (isinstance(parent, ast.Attribute) and parent.attr in _COUNTS):
-            return False
-        outer = parents.get(parent)
-        if isinstance(outer, ast.Call):
-            return len(outer.args) == 1 and _zero(outer.args[0])
-        return isinstance(outer, ast.Subscript) and _zero(outer.slice)
-
-    def _plain(self, names: Sequence[str], before: Sequence[ast.stmt]) -> bool:
-        """Whether one of the names holds a number or an array of another library after some statements."""
-        last = {t.id: v for s in before for t, v in assignments(s) if isinstance(t, ast.Name)}
-        return any(name in last and self.facts.kinds.of(last[name]) is Kind.PLAIN for name in names)
-
-    def _is_tensor(self, name: str) -> bool:
-        """Whether the loop treats a variable as a tensor somewhere (a leaf of a batch may be a list of strings)."""
-        node = self.loop.node
-        parents = self.facts.index.parents
-        for load in loads(node):
-            if load.id != name:
-                continue
-            parent = parents.get(load)
-            if isinstance(parent, (ast.Attribute, ast.BinOp, ast.Compare)):
-                return True
-            if isinstance(parent, ast.Call) and load in parent.args:
-                qualified = self.facts.resolver.qualified(parent.func) or ""
-                roles = self.facts.resolver.roles(parent.func)
-                if qualified.startswith("torch.") or Role.LOSS in roles or self.facts.objects.models(parent.func):
-                    return True
-        # computed in the loop, so a tensor whenever its layout is known
-        return name not in stores(node.target)  # type: ignore[union-attr]
-
     def _runs_model(self, statement: ast.stmt, seen: frozenset[ast.AST] = frozenset()) -> bool:
         """Whether a statement calls a trained model, in functions it calls too."""
         for call in self.facts.loops.own_calls(statement):
@@ -397,7 +318,3 @@ class _Cutter:
 
 def _fixed(shape: Shape) -> bool:
     return shape in (Layout.CONST, Layout.ZERO)
-
-
-def _zero(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value == 0

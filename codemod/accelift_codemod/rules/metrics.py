@@ -166,7 +166,8 @@ for x, y in test_loader:
         assumes = _ROWS if cut.trusts else None
         if cut.names:
             names = ", ".join(cut.names)
-            packed = f"({names})" if len(cut.names) > 1 else names
+            given = ", ".join(cut.given)
+            packed = f"({given})" if len(cut.given) > 1 else given
             yield draft.edit(
                 _RULE,
                 cut.anchor,
@@ -186,10 +187,12 @@ for x, y in test_loader:
                 need=Need.STRONG,
                 assumes=assumes,
             )
-        for name in cut.recounts:
+        for read, name in cut.renamed:
+            yield draft.edit(_RULE, read, Operation.BECOME, f"`{name}` is what was gathered", name, need=Need.STRONG)
+        for counted in cut.recounts:
             yield draft.edit(
                 _RULE,
-                name,
+                counted,
                 Operation.BECOME,
                 f"only its length is needed, which is that of `{cut.counter}`",
                 cut.counter,

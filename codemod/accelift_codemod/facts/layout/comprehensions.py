@@ -53,7 +53,7 @@ def comprehension(layouts: Layouts, node: Comprehension, env: Environment, frame
             return kind(parts)
         layouts.assign(generator.target, element(iterated), inner)
     result = layouts.read(made, inner, frame)
-    if result is Layout.ROWS and iterated is Layout.BATCH:
+    if result is Layout.ROWS and (iterated is Layout.BATCH or _copies_batch(layouts, node, env, frame)):
         return Layout.BATCH
     if iterated is Layout.PIECES and not isinstance(node, ast.DictComp):
         return Layout.PIECES if result is Layout.PIECE else pieced(result)
@@ -83,6 +83,16 @@ def pieced(each: Shape) -> Shape:
     if each in (Layout.MEAN, Layout.WEIGHTED, Layout.QUOTIENT, Layout.PIECED):
         return Layout.PIECED
     return (each, each) if each is Layout.SUM else each if each is Layout.MIXED else Layout.UNKNOWN
+
+
+def _copies_batch(layouts: Layouts, node: Comprehension, env: Environment, frame: Frame) -> bool:
+    """Whether a comprehension makes a dict of the entries of a batch that is one, by their names."""
+    source, target = node.generators[0].iter, node.generators[0].target
+    if not (isinstance(node, ast.DictComp) and len(node.generators) == 1 and isinstance(target, ast.Tuple)):
+        return False
+    items = isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) and source.func.attr == "items"
+    same = isinstance(node.key, ast.Name) and ast.dump(node.key).replace("Load", "Store") == ast.dump(target.elts[0])
+    return items and same and layouts.read(source.func.value, env, frame) is Layout.BATCH  # type: ignore[attr-defined]
 
 
 def _entries(layouts: Layouts, node: ast.expr, env: Environment, frame: Frame) -> Record | None:
