@@ -3,7 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from scripts import convert, converted, findings, lifted, script
+import scripts
+from scripts import convert, converted, findings
+
+SEED = "import seeding\nseeding.seed_everything(0)\n"
+
+
+def script(**slots: str) -> str:
+    """A script that is seeded by something that is not known."""
+    return scripts.script(**{**slots, "setup": SEED + slots.get("setup", "")})
+
+
+def lifted(**slots: str) -> str:
+    """Its conversion."""
+    return scripts.lifted(**{**slots, "setup": SEED + slots.get("setup", "")})
+
 
 NET = """\
 class Deep(nn.Module):
@@ -21,7 +35,7 @@ BATCH_NORM = (
     "convert it with torch.nn.SyncBatchNorm if small shares hurt"
 )
 DROPOUT = (
-    "RNG-SAMENOISE dropout masks are the same on every process that is seeded alike; "
+    "RNG-SAMENOISE dropout masks are the same on every process, as the script seeds them alike; "
     "call set_seed(seed, device_specific=True) after the models are made"
 )
 
@@ -261,6 +275,36 @@ def test_left_out() -> None:
     assert findings(text, ignore=("NOTE",)) == []
 
 
+@pytest.mark.parametrize(
+    ("seed", "drawn", "told"),
+    [
+        ("", "torch.rand(8)", False),
+        ("", "np.random.rand()", False),
+        ("np.random.seed(0)", "torch.rand(8)", False),
+        ("torch.manual_seed(0)", "np.random.rand()", False),
+        ("random.seed(0)", "np.random.rand()", False),
+        ("def seed():\n    torch.manual_seed(0)", "torch.rand(8)", False),  # which nobody calls
+        ("torch.manual_seed(0)", "torch.rand(8)", True),
+        ("torch.cuda.manual_seed_all(0)", "torch.rand(8, device=device)", True),
+        ("np.random.seed(0)", "np.random.rand()", True),
+        ("def seed():\n    torch.manual_seed(0)\nseed()", "torch.rand(8)", True),
+        ("import pytorch_lightning as pl\npl.seed_everything(1)", "np.random.rand()", True),
+        ("set_seed(0)", "torch.rand(8)", True),  # of something that is not known
+        ("g = torch.Generator().manual_seed(0)", "torch.rand(8, generator=g)", True),
+    ],
+)
+def test_processes_that_nothing_seeds_draw_other_numbers(seed: str, drawn: str, told: bool) -> None:
+    slots = {"imports": "import random\nimport numpy as np", "setup": seed, "forward": FORWARD.format(f"x * {drawn}")}
+    assert ("RNG-SAMENOISE" in findings(scripts.script(**slots))) is told
+
+
+@pytest.mark.parametrize(("seed", "told"), [("", False), ("np.random.seed(0)", False), ("torch.manual_seed(0)", True)])
+def test_dropout_of_processes_that_nothing_seeds(seed: str, told: bool) -> None:
+    slots = {"definitions": NET.format("nn.Dropout(0.5)"), "model": "model = Deep().to(device)"}
+    text = scripts.script(imports="import numpy as np", setup=seed, **slots)
+    assert (DROPOUT in messages(text)) is told
+
+
 def test_grammar() -> None:
     (message,) = messages(script(forward=FORWARD.format("x + torch.randn_like(x)")))
     assert message.startswith("RNG-SAMENOISE the noise of the training loop is the same on every process")
@@ -289,7 +333,6 @@ class Noisy({base}):
     [
         ("", " + 0.1 * torch.randn(8)", ["RNG-SAMENOISE"]),
         ("", " * random.random()", ["RNG-SAMENOISE"]),
-        (" + torch.randn(8)", "", ["DATA-UNSEEDED"]),  # once, before anything is trained: on each process another one
         ("", "", []),
     ],
 )
@@ -297,6 +340,12 @@ def test_noise_of_a_data_set(made: str, drawn: str, codes: list[str]) -> None:
     definitions = _NOISY.format(base="torch.utils.data.Dataset", made=made, drawn=drawn)
     slots = {"imports": "import random", "definitions": definitions, "data": "data = Noisy(torch.ones(64, 8))"}
     assert findings(script(**slots)) == codes
+
+
+def test_noise_that_a_data_set_is_made_of() -> None:
+    definitions = _NOISY.format(base="torch.utils.data.Dataset", made=" + torch.randn(8)", drawn="")
+    text = scripts.script(definitions=definitions, data="data = Noisy(torch.ones(64, 8))")
+    assert findings(text) == ["DATA-UNSEEDED"]  # once, before anything is trained: on each process another one
 
 
 @pytest.mark.parametrize(
@@ -460,7 +509,7 @@ def test_averages_of_batch_norm_of_a_share(over: str, codes: list[str]) -> None:
     ],
 )
 def test_averages_of_batch_norm_of_networks_without_it(imports: str, model: str, codes: list[str]) -> None:
-    text = script(imports=imports, model=f"model = {model}.to(device)", **AVERAGED)
+    text = scripts.script(imports=imports, model=f"model = {model}.to(device)", **AVERAGED)
     assert [code for code in findings(text) if code == "BN-UPDATE"] == codes
 
 

@@ -370,9 +370,10 @@ def test_a_network_by_its_module_s_name() -> None:
 
 def test_a_data_set_by_its_module_s_name() -> None:
     own = "class Own({}):\n    def __getitem__(self, i):\n        return torch.randn(8), 0\n"
+    data = "torch.manual_seed(0)\ndata = Own()"
     for base in ("torch.utils.data.Dataset", "torch.utils.data.dataset.Dataset"):
-        assert findings(script(definitions=own.format(base), data="data = Own()")) == ["RNG-SAMENOISE"]
-    assert findings(script(definitions=own.format("object"), data="data = Own()")) == []
+        assert findings(script(definitions=own.format(base), data=data)) == ["RNG-SAMENOISE"]
+    assert findings(script(definitions=own.format("object"), data=data)) == []
 
 
 def test_what_is_called_where_objects_are_handed_on_and_on() -> None:

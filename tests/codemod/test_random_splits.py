@@ -211,7 +211,8 @@ def test_a_data_set_that_leaves_out_samples_when_it_is_made() -> None:
     assert told("data = Own()", definitions=once) == ["DATA-SAMPLER-RNG"]
     assert told("random.seed(0)\ndata = Own()", definitions=once) == []
     assert told("data = Own()", definitions=anew) == []
-    notes = [findings(script(imports=IMPORTS, data="data = Own()", definitions=d)) for d in (once, anew)]
+    seeded = {"imports": IMPORTS, "data": "random.seed(0)\ndata = Own()"}
+    notes = [findings(script(**seeded, definitions=d)) for d in (once, anew)]
     assert ["RNG-SAMENOISE" in codes for codes in notes] == [False, True]
 
 

@@ -1002,7 +1002,7 @@ def test_what_an_object_keeps_of_a_comparison_decides_how_is_trained(measured: s
     [
         ({"batch_end": "print(loss.item())\nif loss.item() < 0.1:\n    break"}, []),
         ({"before": "seen = []", "batch_end": "seen.append(loss.item())", "after": "print(sum(seen))"}, []),
-        ({"batch_end": "x = x + torch.rand(8)\nif loss.item() < 0.1:\n    break"}, ["COLL-RANKFLOW", "RNG-SAMENOISE"]),
+        ({"batch_end": "x = x + torch.rand(8)\nif loss.item() < 0.1:\n    break"}, ["COLL-RANKFLOW"]),
     ],
 )
 def test_what_all_processes_compute_of_single_samples(slots: dict[str, str], codes: list[str]) -> None:

@@ -159,7 +159,8 @@ def test_noise_is_drawn_for_the_whole_batch_and_dealt_with_it() -> None:
 def test_noise_is_drawn_for_a_share_if_the_size_of_the_batch_is_read_later() -> None:
     move = NOISE.replace("z = torch.randn(x.size(0)", "n = x.size(0)\nz = torch.randn(n")
     forward = "loss = F.cross_entropy(model(x + z), y)"
-    found = convert(script(**OPEN, move=move, forward=forward, batch_end="shown = n"), shard_manual=True)
+    text = script(**OPEN, setup="torch.manual_seed(0)", move=move, forward=forward, batch_end="shown = n")
+    found = convert(text, shard_manual=True)
     assert f"{ROWS}\n        {DEALT}\n" in (found.output or b"").decode()
     assert found_in(found) == ["RNG-SAMENOISE"]
 

@@ -32,6 +32,11 @@ def seeded(draft: Draft, call: ast.Call, names: tuple[str, ...]) -> bool:
     return False
 
 
+def perhaps(draft: Draft, names: tuple[str, ...]) -> bool:
+    """Whether anything in the script may seed a generator, by functions of these names or unknown ones."""
+    return any(qualified in names or qualified not in _ALL for _, qualified in draft.seeding)
+
+
 _OWN = "by a seed that each process draws for itself"
 
 

@@ -6,10 +6,11 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from accelift_codemod import lengths, padding, ready_networks
+from accelift_codemod.chance import seeds
 from accelift_codemod.chance.noise import in_making
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, torch_ops
-from accelift_codemod.facts.chance import of_distribution
+from accelift_codemod.facts.chance import SEEDS, drawn_from, of_distribution
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.parts import BATCH_LIKE
 from accelift_codemod.facts.tree import walk
@@ -52,7 +53,7 @@ class Notes(Rule):
             "RNG-SAMENOISE",
             Severity.NOTE,
             "processes draw the same noise",
-            "Processes that are seeded alike draw the same noise and the same dropout masks. "
+            "Processes that the script seeds alike draw the same noise and the same dropout masks. "
             "accelift.utils.set_seed(seed, device_specific=True), called after the models are made, gives each process "
             "its own.",
         ),
@@ -178,14 +179,19 @@ class Notes(Rule):
             "dropout": "dropout masks are",
         }
         for kind, what in whats.items():
-            if kind in first:
+            if kind in first and self._is_seeded(draft, kind, first[kind]):
                 yield draft.finding(
                     "RNG-SAMENOISE",
                     Severity.NOTE,
                     first[kind],
-                    f"{what} the same on every process that is seeded alike",
+                    f"{what} the same on every process, as the script seeds them alike",
                     "call set_seed(seed, device_specific=True) after the models are made",
                 )
+
+    def _is_seeded(self, draft: Draft, kind: str, call: ast.Call) -> bool:
+        """Whether the script may seed what is drawn from: otherwise every process draws other numbers."""
+        home = "torch" if kind == "dropout" else drawn_from(draft.facts.resolver, call)
+        return not home or seeds.perhaps(draft, SEEDS[home])
 
     def _noise(self, draft: Draft, body: Sequence[ast.stmt]) -> Iterator[ast.Call]:
         """The calls by which statements of a loop, or functions that they call, draw random numbers."""
