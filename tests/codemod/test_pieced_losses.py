@@ -89,8 +89,25 @@ def test_samples_that_meet_in_their_piece_meet() -> None:
         ("zip(x.chunk(4), y.chunk(4))", "note"),  # as many pieces everywhere
         ("zip(x.split(4), y.split(4))", "warning"),
         ("zip(torch.split(x, 4), torch.split(y, 4))", "warning"),
+        ("zip(torch.chunk(x, 4), torch.chunk(y, 4))", "note"),
     ],
 )
-def test_fewer_pieces_are_worse_than_smaller_ones(parts: str, severity: str) -> None:
-    text = script(forward=f"optimizer.zero_grad()\n{over(parts, after='loss = loss / 4')}")
-    assert severities(text, "LOSS-PIECES") == [severity]
+@pytest.mark.parametrize(
+    "beside",
+    [
+        "",
+        "names = 'a,b'.split(',')\nfor i in range(0, 8, 2):\n    print(names, i)",
+        "for step in range(3):\n    halves = x.split(4, 1)",
+        "for i in range(0, 8, 2):\n    shown = str(i).split('.')",
+    ],
+)
+def test_fewer_pieces_are_worse_than_smaller_ones(parts: str, severity: str, beside: str) -> None:
+    forward = f"optimizer.zero_grad()\n{over(parts, after='loss = loss / 4')}"
+    for slots in ({"setup": beside.replace("x.split", "torch.ones(8, 8).split")}, {"batch_end": beside}):
+        assert severities(script(forward=forward, **slots), "LOSS-PIECES") == [severity]
+
+
+def test_pieces_by_their_numbers_have_a_size() -> None:
+    loss = "loss = 0\nfor i in range(0, len(x), 4):\n    loss += F.cross_entropy(out[i:i + 4], y[i:i + 4])"
+    text = script(forward=f"optimizer.zero_grad()\nout = model(x)\n{loss}")
+    assert severities(text, "LOSS-PIECES") == ["warning"]

@@ -32,6 +32,8 @@ _KNOWN = (
     Layout.MIXED,
 )  # each with a finding of its own
 _GATHER = "gather what is compared with torch.distributed.nn.all_gather, or accept comparisons within each share"
+_CUTS = frozenset({"split", "tensor_split", "chunk", "range"})  # what cuts a batch into pieces, or numbers them
+_INTO_AS_MANY = frozenset({"chunk"})
 _WHOLE = (Layout.ROWS, Layout.CONST, Layout.ZERO)  # gradients that do not divide by how many samples there are
 
 
@@ -250,10 +252,24 @@ accelerator.backward(loss)
             )
 
     def _cuts_by_size(self, draft: Draft) -> bool:
-        """Whether pieces have a size that is told, so that a share has fewer: `chunk` cuts into as many."""
-        steps = (c for c in draft.facts.index.calls if len(c.args) > 2)
-        stepping = any(draft.facts.resolver.builtin(c.func) == "range" for c in steps)
-        return stepping or "split" in draft.facts.index.attributes
+        """Whether pieces of a batch may have a size that is told, so that a share has fewer: not if training surely has
+        no others than those of `chunk`, which cuts into as many."""
+        found = {name for call, name in self._cuts(draft) if self._is_cut(draft, call)}
+        return not found or not found <= _INTO_AS_MANY
+
+    def _cuts(self, draft: Draft) -> Iterator[tuple[ast.Call, str]]:
+        """The calls in training that may cut something into pieces, by what they are called."""
+        for call in (c for c in draft.calls if c in draft.blueprint.in_training):
+            resolver, func = draft.facts.resolver, call.func
+            qualified = resolver.qualified(func) or resolver.builtin(func) or str(getattr(func, "attr", ""))
+            name = qualified.rpartition(".")[2]
+            if name in _CUTS:
+                yield call, name
+
+    def _is_cut(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a call may cut a batch into pieces: of where it stands nothing is known, or it does there."""
+        known = [env for loop in draft.blueprint.train_loops if (env := draft.environment(loop, call)) is not None]
+        return not known or any(draft.facts.layouts.read(call, env) is Layout.PIECES for env in known)
 
     def _has_one(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a loss is that of one sample, which meets none: every process computes on all of the batch."""
