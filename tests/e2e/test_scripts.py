@@ -258,6 +258,35 @@ for epoch in range(3):
     print("right", *evaluate(model, test_loader, device))
 """
 
+# The function that trains makes the network, and returns it; others evaluate it.
+RETURNED = """
+def train(loader, epochs):
+    net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)).to(device)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+    for epoch in range(epochs):
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            optimizer.zero_grad()
+            loss = F.cross_entropy(net(x), y)
+            loss.backward()
+            optimizer.step()
+    return net, epochs
+
+
+def test(net, loader):
+    net.eval()
+    right = 0
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        right += (net(x).argmax(1) == y).sum().item()
+    return right
+
+
+for fold in range(2):
+    net, epochs = train(loader, 3)
+    print("right", test(net, DataLoader(data, batch_size=6)), "of", epochs)
+"""
+
 HALF = """
 loader = DataLoader(data, batch_size=6, shuffle=True)
 other = nn.Linear(8, 3).to(device)
@@ -306,6 +335,7 @@ def converted(text: str, target: str = "runtime", precision: str = "keep") -> by
         (STAGES, 25),
         (PARTS, 22),
         (ENTRIES, 23),
+        (RETURNED, 23),
     ],
 )
 def test_prints_the_same_on_two_processes(body: str, samples: int, run: Runner, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from accelift_codemod.blueprint import Blueprint, Group, Item, containers, namin
 from accelift_codemod.blueprint.anchors import Anchors
 from accelift_codemod.blueprint.choice import choose
 from accelift_codemod.blueprint.containers import filled, holds, keeps, may_be
+from accelift_codemod.blueprint.later_names import LaterNames
 from accelift_codemod.blueprint.on_the_spot import made_on_the_spot
 from accelift_codemod.blueprint.peeks import Peeks
 from accelift_codemod.blueprint.rebinding import holds_already
@@ -115,7 +116,8 @@ class Placement:
             self.blueprint.local_loops.pop(loop, None)
 
     def _item(self, value: Value, kind: Role, roots: set[tuple[Scope, str]]) -> Item:
-        first = (root for root in roots if all(self._is_later(value, o, root) for o in roots - {root}))
+        later = LaterNames(self.facts, value, self._uses_in)
+        first = (root for root in roots if all(later.has(other, root) for other in roots - {root}))
         roots = {root} if len(roots) > 1 and (root := next(first, None)) is not None else roots
         if len(roots) > 1 and (several := unpacked.item(self.blueprint, value, roots)) is not None:
             return several
@@ -156,25 +158,6 @@ class Placement:
                 "keep it in a variable of its own, or in a dict with keys that are written out",
             )
         return Item(value, kind, scope, name, statements, places)
-
-    def _is_later(self, value: Value, root: tuple[Scope, str], first: tuple[Scope, str]) -> bool:
-        """Whether a variable is only given an object by another one when its training has begun, and so once it is
-        prepared: `best = train(model)`, `net = model.eval()`."""
-        (scope, name), (owner, made) = root, first
-        if scope is not owner or scope.is_class:
-            return False
-        bindings = [b for b in scope.bindings[name] if keeps(self.resolver.bound(b), key(value))]
-        before = [b for b in scope.bindings[made] if keeps(self.resolver.bound(b), key(value))]
-        loops = {tuple(self.index.enclosing_loops(b.node)) for b in (*bindings, *before)}
-        if len(bindings) != len(scope.bindings[name]) or len(loops) != 1:
-            return False  # it may hold another one, or this one again
-        if any(b.how is not How.ASSIGN or b.path or b.value is None for b in (*bindings, *before)):
-            return False
-        begun = self._uses_in(self.index.function(bindings[0].node))
-        begun = [use for use in begun if position(use) > max(_end(self.index.statement(b.node)) for b in before)]
-        statements = [self.index.statement(b.node) for b in bindings]
-        given = (any(n.id == made for n in loads(s)) for s in statements)
-        return bool(begun) and all(given) and all(position(begun[0]) < _end(s) for s in statements)
 
     def _require_own(self, value: Value, scope: Scope, name: str) -> None:
         """Refuse to prepare in an attribute what several objects of a class may have together."""
