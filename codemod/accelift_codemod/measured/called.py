@@ -183,7 +183,7 @@ def _decides(draft: Draft, function: Function, node: ast.AST, names: set[str]) -
         yield from (Decision(node, a, "rate") for a in node.args[:1] if _read(draft, a, names))
     if not isinstance(node, (ast.If, ast.While)) or not _compares(node.test, function):
         return
-    if _read(draft, node.test, names):
+    if _read(draft, node.test, names) and settled.outcome(draft.facts.resolver, node.test) is None:
         what = _otherwise(draft, function, node)
         if what:
             yield Decision(node, node.test, what)

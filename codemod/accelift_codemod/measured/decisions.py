@@ -10,14 +10,14 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, files
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import LOOPS
-from accelift_codemod.facts.layout import Layout
+from accelift_codemod.facts.layout import Layout, settled
 from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
 from accelift_codemod.measured import called, coins
 from accelift_codemod.measured.averaging import averaging
 from accelift_codemod.measured.keys import parts_asked
-from accelift_codemod.measured.pieces import as_many
+from accelift_codemod.measured.pieces import as_many, numbers
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import acts, keeps_checkpoint, meets, sets_group, updates
 from accelift_codemod.measured.sums import Loop, containers
@@ -51,7 +51,7 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
         if isinstance(statement, ast.Assign) and stores(statement) & losses:
             choices = [n for n in walk(statement.value) if isinstance(n, ast.IfExp) and _weighs_up(n.test)]
             for choice in choices:
-                local_test = any(n.id in local and not _counts(draft, n, kept) for n in loads(choice.test))
+                local_test = _goes_by(draft, choice.test, local, kept)
                 if local_test and not _is_same(draft, node, choice.test):
                     yield _differs(draft, statement, choice.test, _OTHER_LOSSES)
         if isinstance(statement, ast.Expr) and _perturbs(draft, statement.value):
@@ -77,7 +77,7 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
                 "process that has other samples comes to another place of the stream, and decides otherwise",
                 "draw decisions from a generator of their own (random.Random(seed), torch.Generator())",
             )
-        if not any(n.id in local and not _counts(draft, n, kept) for n in loads(statement.test)):
+        if not _goes_by(draft, statement.test, local, kept):
             continue
         if _asks_for_one_row(draft, node, statement):
             continue
@@ -271,6 +271,14 @@ def _drifting(draft: Draft, node: Loop, test: ast.expr) -> tuple[ast.Call, ast.C
         if sample is not None:
             return call, sample
     return None
+
+
+def _goes_by(draft: Draft, test: ast.expr, local: set[str], kept: set[str]) -> bool:
+    """Whether a test may come out otherwise where some variables are other ones."""
+    if settled.outcome(draft.facts.resolver, test) is not None:
+        return False
+    read = (n for n in loads(test) if n.id in local and not _counts(draft, n, kept))
+    return not all(numbers(draft, name, local) for name in read)
 
 
 def _counts(draft: Draft, name: ast.Name, kept: set[str]) -> bool:

@@ -52,6 +52,29 @@ def as_many(draft: Draft, node: ast.expr, local: set[str], steps: int = _STEPS) 
     return not _differs(node, local)
 
 
+def numbers(draft: Draft, name: ast.Name, local: set[str]) -> bool:
+    """Whether a variable is, in a loop, only the number of the iteration: of however many there are, the third is the
+    third on every process."""
+    bindings = draft.facts.resolver.bindings(name)
+    return bool(bindings) and all(_is_number(draft, binding, name, local) for binding in bindings)
+
+
+def _is_number(draft: Draft, binding: Binding, name: ast.Name, local: set[str]) -> bool:
+    """Whether a variable is bound to the numbers of a loop around a read of it."""
+    call = binding.value
+    if binding.how is not How.LOOP or not isinstance(call, ast.Call):
+        return False
+    around = (n.target for n in draft.facts.index.enclosing_loops(name) if isinstance(n, ast.For) and n.iter is call)
+    called = draft.facts.resolver.builtin(call.func)
+    if called == "range":
+        others = [call.args[0], *call.args[2:]] if len(call.args) > 1 else []
+    elif called == "enumerate" and binding.path == (0,):
+        others = [*call.args[1:], *(k.value for k in call.keywords)]
+    else:
+        return False
+    return any(True for _ in around) and not any(_differs(other, local) for other in others)
+
+
 def _of_call(draft: Draft, call: ast.Call, local: set[str], steps: int) -> bool:
     """The same of what a call gives: of a function that goes through something, or of the script's own."""
     func, resolver = call.func, draft.facts.resolver

@@ -12,7 +12,7 @@ _STEPS = 6
 
 def arm(resolver: Resolver, branch: ast.If) -> list[ast.stmt] | None:
     """The statements of a branch that always run; None if that is not known."""
-    known = _settled(resolver, branch.test)
+    known = outcome(resolver, branch.test)
     return None if known is None else branch.body if known else branch.orelse
 
 
@@ -34,10 +34,14 @@ def may_run(resolver: Resolver, node: ast.AST) -> bool:
     return True
 
 
-def _settled(resolver: Resolver, test: ast.expr) -> bool | None:
+def outcome(resolver: Resolver, test: ast.expr) -> bool | None:
     """What a test always comes to; None if that is not known."""
+    if isinstance(test, ast.BoolOp):
+        parts = {outcome(resolver, part) for part in test.values}
+        decisive = isinstance(test.op, ast.Or)
+        return decisive if decisive in parts else None if None in parts else not decisive
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        inner = _settled(resolver, test.operand)
+        inner = outcome(resolver, test.operand)
         return None if inner is None else not inner
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
         left, right = _constant(resolver, test.left), _constant(resolver, test.comparators[0])
