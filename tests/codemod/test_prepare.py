@@ -155,6 +155,17 @@ def test_a_later_object_of_the_same_name_stays_bare() -> None:
     assert converted(script(**slots)) == lifted(**slots)
 
 
+def test_what_is_made_anew_for_each_batch_that_is_drawn_of_it_has_no_place() -> None:
+    move = "x, y = x.to(device), y.to(device)"
+    drawn = {"epochs": "for step in range(9):", "loop": "", **dict.fromkeys(("forward", "backward", "step"), "")}
+    trains = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)\nloss.backward()\noptimizer.step()"
+    steps = {**drawn, "move": "", "epoch": f"x, y = next(iter(loader))\n{move}\n{trains}"}
+    anew = script(**{**steps, "loader": "", "epoch": f"loader = DataLoader(data, batch_size=16)\n{steps['epoch']}"})
+    message = unchanged(anew).message
+    assert message.startswith("`loader` is bound anew in each iteration of this training loop (line ")
+    assert "prepare(model, optimizer, loader)" in converted(script(**steps))
+
+
 def test_batches_that_the_loop_also_needs_on_the_cpu_are_not_placed() -> None:
     before = script(move="rows = x.numpy()\nx, y = x.to(device), y.to(device)")
     assert "loader = accelerator.prepare_data_loader(loader, device_placement=False)" in added(before)

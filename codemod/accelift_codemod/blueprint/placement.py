@@ -260,11 +260,17 @@ class Placement:
                 if item.scope.is_class
                 else self._uses_item(self.index.statement(early), item)
             ):
+                anew = all(early in self.index.ancestors(s) for s in item.statements)
+                problem = (
+                    f"is bound anew in each iteration of this training loop (line {made})"
+                    if anew
+                    else f"is used for training here and bound again later (line {made})"
+                )
                 return refuse(
                     "PREP-NO-POINT",
                     position(early)[0],
-                    f"`{item.name}` is used for training here and bound again later (line {made})",
-                    "give the later object a name of its own",
+                    f"`{item.name}` {problem}",
+                    "bind it before the loop" if anew else "give the later object a name of its own",
                 )
         return None
 

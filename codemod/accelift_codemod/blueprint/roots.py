@@ -64,10 +64,21 @@ class Roots:
         Of several, the one from which the others have it: out of a container, or put into one.
         """
         found = self._of(value, kind, _Search(key(value), kind is Role.LOADER))
-        if len(found) > 1 or any(handed_inside(self.resolver, scope, name) for scope, name in found):
+        later = any(handed_inside(self.resolver, *root) or self._taken_in_training(*root, value) for root in found)
+        if len(found) > 1 or later:
             first = self._of(value, kind, _Search(key(value), True, True))
             found = first if len(first) == 1 else found
         return found
+
+    def _taken_in_training(self, scope: Scope, name: str, value: Value) -> bool:
+        """Whether each iteration of a training loop takes the object out of a container: `net = nets[i]`."""
+        training = self._bodies_of_training
+        taken = [b for b in scope.bindings[name] if self._takes(b, _Search(key(value), False))]
+        return any(self.index.statement(binding.node) in training for binding in taken)
+
+    @cached_property
+    def _bodies_of_training(self) -> set[ast.AST]:
+        return {n for loop in self.blueprint.train_loops for s in loop.body for n in walk(s)}
 
     def _of(self, value: Value, kind: Role, search: _Search) -> set[tuple[Scope, str]]:
         found: set[tuple[Scope, str]] = set()

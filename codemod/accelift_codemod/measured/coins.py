@@ -63,6 +63,17 @@ def switched(draft: Draft, statement: ast.stmt) -> ast.Call | None:
     return None
 
 
+def picking(draft: Draft, node: Loop) -> Iterator[tuple[ast.Subscript, ast.Call]]:
+    """Where a loop picks one of several networks or optimizers by unseeded draws, once for each, with what draws."""
+    told: set[ast.Call] = set()
+    for part in (n for s in node.body for n in walk(s) if isinstance(n, ast.Subscript)):
+        if any(v.role in (Role.MODEL, Role.OPTIMIZER) for v in draft.facts.resolver.values(part)):
+            coin = drawn(draft, part.slice)
+            if coin is not None and coin not in told:
+                told.add(coin)
+                yield part, coin
+
+
 def layers_by_chance(draft: Draft) -> Iterator[tuple[Choice, ast.Call]]:
     """Tests in the networks that are trained which decide by unseeded draws whether layers run, with what draws."""
     for cls in draft.facts.index.classes:

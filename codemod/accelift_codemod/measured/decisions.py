@@ -42,6 +42,7 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
     kept = containers(draft, node, local)
     losses = called.losses(node.body, draft.facts.loops.backwards_in(node))
     yield from _timed(draft, node)
+    yield from (_by_chance(draft, draft.facts.index.statement(n), coin) for n, coin in coins.picking(draft, node))
     for statement in (s for outer in node.body for s in walk(outer)):
         if isinstance(statement, (ast.For, ast.AsyncFor)):
             yield from _pieces(draft, statement, local)
