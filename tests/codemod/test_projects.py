@@ -753,6 +753,40 @@ def test_the_order_of_folders_on_the_path(folder: Path, paths: str, found: str) 
     assert outputs("train.py") == {"train.py": lifted(imports), found: LIFTED_ENGINE}
 
 
+ADDS = "import os.path as osp\nimport sys\n\n\ndef add_path(path):\n    if path not in sys.path:\n"
+ADDS += "        sys.path.insert(0, path)\n\n\nhere = osp.dirname(__file__)\nadd_path(osp.join(here, '..', 'lib'))\n"
+
+
+@pytest.mark.parametrize(
+    ("imports", "files", "known"),
+    [
+        ("import _init_paths", {"_init_paths.py": "import sys\nsys.path.insert(0, 'lib')\n"}, True),
+        ("from _init_paths import *", {"_init_paths.py": "import sys\nsys.path.append('lib')\n"}, True),
+        ("import tools.paths", {"tools/paths.py": ADDS}, True),
+        ("from tools.paths import add_path", {"tools/paths.py": ADDS}, True),
+        (
+            "import a",
+            {"a.py": "import b, sys\nassert sys.path\n", "b.py": "import sys\nsys.path.append('lib')\n"},
+            True,
+        ),
+        # what runs only where the module is started, or nobody calls
+        (
+            "import _init_paths",
+            {"_init_paths.py": "import sys\nif __name__ == '__main__':\n    sys.path.append('lib')\n"},
+            False,
+        ),
+        ("import _init_paths", {"_init_paths.py": "import sys\ndef f():\n    sys.path.append('lib')\n"}, False),
+        ("import _init_paths", {"_init_paths.py": "import sys\nsys.path.append(sys.argv[1])\n"}, False),
+        ("import json", {"_init_paths.py": "import sys\nsys.path.insert(0, 'lib')\n"}, False),  # which nobody imports
+    ],
+)
+def test_folders_that_a_module_puts_on_the_path(folder: Path, imports: str, files: dict[str, str], known: bool) -> None:
+    text = script(f"{imports}\nfrom engine import train\nfrom model import Net")
+    write({"train.py": text, "lib/engine.py": ENGINE, "model.py": MODEL, **files})
+    (result,) = convert_files([(Path("train.py"), True)], Options())
+    assert any(member.path.endswith("engine.py") and member.output for member in result.members) is known
+
+
 @pytest.mark.parametrize("options", [("--write",), ("--output", "out")])
 def test_a_script_behind_a_link_changes_the_files_that_it_imports(folder: Path, options: tuple[str, ...]) -> None:
     """They lie beside the script, not beside the link."""

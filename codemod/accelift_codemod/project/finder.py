@@ -16,9 +16,9 @@ from accelift_codemod.source import Source
 class Finder:
     """Answers which file a module is, for one entry point.
 
-    Searched are, in this order: the script's folder, with the folders that it puts on `sys.path` by literal paths
-    before it and behind it, and the folders around it up to the one where the project begins (for packages that are
-    installed in place).
+    Searched are, in this order: the script's folder, with the folders that it, or what it imports, puts on `sys.path`
+    by literal paths before it and behind it, and the folders around it up to the one where the project begins (for
+    packages that are installed in place).
     """
 
     def __init__(self, script: Path, source: Source) -> None:
@@ -26,7 +26,7 @@ class Finder:
         folder = self.script.parent
         self.root = project_folder(folder)
         around = [folder, *folder.parents]
-        self.folders = list(dict.fromkeys([*searched(source, folder), *around[: around.index(self.root) + 1]]))
+        self.folders = list(dict.fromkeys([*searched(source, folder, _below), *around[: around.index(self.root) + 1]]))
 
     def find(self, name: str, level: int, importer: Path) -> Path | None:
         """The file of a module (of a package: its `__init__.py`, or the folder if it has none).
