@@ -544,3 +544,21 @@ def test_what_does_something_is_not_asked_again(asked: str, again: bool) -> None
     assert ("cpu=no_cuda" not in output) == again
     assert ("accelerator.print('begin')" in output) == again
     assert output.count(asked) == 1 + (again and asked.startswith("len"))
+
+
+UNCALLED = """\
+def evaluate(net, loader, device=None):
+    if device is None:
+        device = next(net.parameters()).device
+    return sum((net(x.to(device)).argmax(1) == y.to(device)).sum().item() for x, y in loader)
+"""
+
+
+@pytest.mark.parametrize(("after", "code"), [("", None), ("print(evaluate(model, loader))", "DEV-UNKNOWN")])
+def test_what_nobody_calls_moves_nothing(after: str, code: str | None) -> None:
+    text = script(definitions=UNCALLED, device="", move="", model="model = Net()", after=after)
+    if code is None:
+        assert findings(text) == ["DEV-CPU"]
+        assert "Accelerator(\n    cpu=True," in converted(text)
+    else:
+        assert unchanged(text).code == code

@@ -332,3 +332,39 @@ def test_a_stream_is_told_of_once() -> None:
     twice = stream(f"random.shuffle(self.order)\n        random.shuffle(self.order)\n        {DEALS}")
     loaders = f"{twice}\nother = DataLoader(data, batch_size=4)\n"
     assert findings(loaders).count("DATA-SAMPLER-RNG") == 1
+
+
+ARRAYS = """\
+def numbers(n):
+    rows = torch.normal(0, 1, (n, 8))
+    return rows, torch.arange(n) % 3
+
+
+def load_array(arrays, batch_size):
+    dataset = TensorDataset({arrays})
+    return DataLoader(dataset, batch_size, shuffle=True)
+"""
+
+
+@pytest.mark.parametrize("arrays", ["*arrays", "arrays[0], arrays[1]"])
+@pytest.mark.parametrize("given", ["(first, labels)", "[first, labels]", "numbers(64)"])
+@pytest.mark.parametrize(("seed", "codes"), [("", ["DATA-UNSEEDED"]), ("torch.manual_seed(0)\n", [])])
+def test_random_numbers_of_which_a_function_makes_the_loader(
+    arrays: str, given: str, seed: str, codes: list[str]
+) -> None:
+    slots = {"definitions": ARRAYS.format(arrays=arrays), "loader": f"loader = load_array({given}, 16)"}
+    assert told(f"{seed}first, labels = numbers(64)", **slots) == codes
+
+
+@pytest.mark.parametrize(
+    ("loader", "codes"),
+    [
+        ("DataLoader(torch.randn(64, 8), batch_size=16)", ["DATA-UNSEEDED"]),
+        ("DataLoader(torch.ones(64, 8), batch_size=16)", []),
+        ("DataLoader(torch.ones(64, 8), sampler=Own(torch.rand(64)))", []),
+    ],
+)
+def test_random_numbers_that_a_loader_deals_as_they_are(loader: str, codes: list[str]) -> None:
+    slots = {"from_imports": "from samplers import Own", "loader": f"loader = {loader}", "loop": "for x in loader:"}
+    slots |= {"move": "x = x.to(device)\ny = x.argmax(1) % 3"}
+    assert [code for code in told("", **slots) if code == "DATA-UNSEEDED"] == codes

@@ -141,8 +141,19 @@ def makes_loader(draft: Draft, call: ast.Call) -> bool:
     return Role.LOADER in draft.facts.resolver.roles(call)
 
 
+def deals_as_given(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call makes a loader of what it is given, and no sampler chooses of that."""
+    others = (draft.facts.resolver.argument(call, None, name) for name in ("sampler", "batch_sampler"))
+    return makes_loader(draft, call) and not any(other is not None for other in others)
+
+
 def _is_dealt(draft: Draft, call: ast.Call, part: ast.AST) -> bool:
-    """Whether a part of a call is what a loader deals, or by which it does: `DataLoader(data[order])`."""
+    """Whether a part of a call is what a loader deals, or by which it does: `DataLoader(data[order])`.
+
+    Into a function of the script that makes one, it is followed.
+    """
+    if isinstance(draft.facts.resolver.callee(call), FUNCTIONS):
+        return False
     given = (
         draft.facts.resolver.argument(call, 0, "dataset"),
         draft.facts.resolver.argument(call, None, "sampler"),

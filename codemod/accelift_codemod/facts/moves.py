@@ -118,7 +118,7 @@ class Moves:
     def unreadable(self) -> list[ast.expr]:
         """What `.to(...)` is given that may be a device, but cannot be read as one, a type or another tensor."""
         found: list[ast.expr] = []
-        for call in self._calls("to"):
+        for call in filter(self.devices.runs, self._calls("to")):
             target = self.resolver.argument(call, 0, "device")
             if target is None or self.devices.is_device(target) or self.is_number(target):
                 continue

@@ -211,7 +211,7 @@ class Splits(Rule):
             if not self._draws_unseeded(draft, call):
                 continue
             picks = picked.by(draft, call)
-            if isinstance(picks, ast.Call) and picked.makes_data(draft, picks):
+            if isinstance(picks, ast.Call) and (picked.makes_data(draft, picks) or picked.deals_as_given(draft, picks)):
                 library = drawn_from(draft.facts.resolver, call)
                 how = seeds.without(draft, call, SEEDS.get(library, ()))
                 yield draft.finding(
