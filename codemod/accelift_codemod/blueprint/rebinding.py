@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from accelift_codemod.facts import Facts
+from accelift_codemod.facts import Facts, library
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, Index, Scope
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
@@ -27,6 +27,17 @@ def itself(node: ast.expr | None) -> ast.expr | None:
         if None not in arms and ast.dump(arms[0]) == ast.dump(arms[1]):  # type: ignore[arg-type]
             return arms[0]
     return node
+
+
+def unwrapped(resolver: Resolver, node: ast.expr | None) -> ast.expr | None:
+    """The same, also within DataParallel, which is taken out: `model` of `DataParallel(model).to(device)`."""
+    while True:
+        inner = itself(node)
+        if isinstance(inner, ast.Call) and resolver.qualified(inner.func) in library.DATA_PARALLEL:
+            inner = resolver.argument(inner, 0, "module")
+        if inner is node or inner is None:
+            return inner
+        node = inner
 
 
 def stays(facts: Facts, node: ast.expr | None) -> ast.expr | None:
@@ -78,7 +89,7 @@ def handed_through(resolver: Resolver, binding: Binding, depth: int = 0, moved: 
     names = {_returned(statement.value, binding.path) for statement in resolver.returns(function)}
     name = names.pop() if len(names) == 1 and not resolver.yields(function) else None
     again = resolver.index.scopes[function].bindings.get(name or "", [])
-    others = [b for b in again if b.how is not How.PARAMETER and not (moved and is_again(b))]
+    others = [b for b in again if b.how is not How.PARAMETER and not (moved and is_again(resolver, b))]
     if not again or any(given_back(resolver, b, depth + 1) is None for b in others):
         return None
     return (resolver.bind(call, function) or {}).get(name or "")
@@ -100,9 +111,9 @@ def kept_once(index: Index, binding: Binding) -> bool:
     return entry and only and not index.enclosing_loops(binding.node)
 
 
-def is_again(binding: Binding) -> bool:
+def is_again(resolver: Resolver, binding: Binding) -> bool:
     """Whether a variable is bound to what it is already: `net = net.train()`."""
-    node = itself(binding.value)
+    node = unwrapped(resolver, binding.value)
     return node is not binding.value and isinstance(node, ast.Name) and node.id == binding.name
 
 

@@ -21,6 +21,7 @@ from accelift_codemod.blueprint.rebinding import (
     kept_once,
     only_kept,
     stays,
+    unwrapped,
 )
 from accelift_codemod.blueprint.used import Uses
 from accelift_codemod.facts import Binding, How, Role, Scope, Value
@@ -368,11 +369,11 @@ class Roots:
         if search.before and (kept := given_back(self.resolver, binding)) is not None:
             again = kept in search.seen
             return self._trace(kept, search) or (set() if again else None)
-        node = itself(binding.value)
+        node = unwrapped(self.resolver, binding.value)
         if binding.path or binding.scope.is_class or not isinstance(node, ast.Name):
             return None
         others = [b for b in self.resolver.bindings(node) if b.how is not How.PARAMETER]
-        if any(b.name != binding.name or not is_again(b) for b in others):
+        if any(b.name != binding.name or not is_again(self.resolver, b) for b in others):
             return None
         reads = [n for n in self.facts.loads(binding.scope, node.id) if n is not node]
         if node.id == binding.name:
@@ -383,7 +384,7 @@ class Roots:
             reads += self.facts.loads(binding.scope, binding.name)
         if any(is_changed(self.index, n) for n in reads):
             return None  # it is prepared after that
-        again = node in search.seen or any(itself(b.value) in search.seen for b in others)
+        again = node in search.seen or any(unwrapped(self.resolver, b.value) in search.seen for b in others)
         traced = self._trace(node, search)
         # In the next iteration it is what it was; what is made in the calls is prepared there.
         return traced if traced or again or self._made_in_calls(node, search) else None

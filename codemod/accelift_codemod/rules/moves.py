@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.besides import acts
 from accelift_codemod.blueprint.rebinding import RETURNS_SELF
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, Value, library
+from accelift_codemod.facts import Role, Value, device_lists, library
 from accelift_codemod.facts.effects import assignments
 from accelift_codemod.facts.gpu_numbers import CPU
 from accelift_codemod.facts.memo import kept
@@ -74,6 +74,7 @@ for x, y in loader:
         for statement, moves in dropped.items():
             yield from self._drop(draft, statement, moves)
         yield from self._literals(draft, {move.call for moves in dropped.values() for move in moves})
+        yield from self._of_lists(draft)
 
     # ---- moves that prepare makes
 
@@ -284,11 +285,16 @@ for x, y in loader:
                 otherwise=self._left(draft, move.call, move.target),
             )
 
-    def _left(self, draft: Draft, node: ast.AST, target: ast.AST | None) -> Finding | None:
-        if target is None:
-            return None
-        if draft.facts.devices.numbers.indexed(target) is None and not isinstance(target, ast.Attribute):
-            return None
+    def _of_lists(self, draft: Draft) -> Iterator[Finding]:
+        """Moves to one of several devices that the script has listed."""
+        for call in draft.facts.index.methods.get("to", []):
+            target = draft.facts.resolver.argument(call, 0, "device")
+            if call in draft.facts.moves.of or not draft.facts.runs(call):
+                continue
+            if target is not None and device_lists.is_entry(draft.facts.resolver, target):
+                yield self._particular(draft, call, target)
+
+    def _particular(self, draft: Draft, node: ast.AST, target: ast.AST) -> Finding:
         return draft.finding(
             "DEV-LEFT",
             Severity.WARNING,
@@ -296,6 +302,13 @@ for x, y in loader:
             f"`{draft.facts.segment(target)}` is one particular GPU for every process",
             "use accelerator.device",
         )
+
+    def _left(self, draft: Draft, node: ast.AST, target: ast.AST | None) -> Finding | None:
+        if target is None:
+            return None
+        if draft.facts.devices.numbers.indexed(target) is None and not isinstance(target, ast.Attribute):
+            return None
+        return self._particular(draft, node, target)
 
     def _literals(self, draft: Draft, dropped: set[ast.Call]) -> Iterator[Edit | Finding]:
         """Device names written where a device is used."""
