@@ -455,6 +455,15 @@ REFUSED = [
     ({"body": "trainer = 3\ntrainer = Trainer()\ntrainer.fit()"}, "bound more than once"),
     ({"body": "class Special(Trainer):\n    pass\n\nTrainer().fit()\nSpecial().fit()"}, "derived from"),
     ({"body": "Trainer.model = Net()\nTrainer().fit()"}, "handed on as a value"),
+    (
+        {"head": "class Trainer:\n    paths = []\n", "body": "Trainer.paths.append(3)\nTrainer().fit()"},
+        "handed on as a value",
+    ),
+    (
+        {"head": "class Trainer:\n    path = 'a.pt'\n", "body": "Trainer.path = 'b.pt'\nTrainer().fit()"},
+        "handed on as a value",
+    ),
+    ({"body": "print(Trainer.fit)\nTrainer().fit()"}, "handed on as a value"),
     ({"head": "from other import Base\n\n\nclass Trainer(Base):"}, "has a base class"),
     ({**MODULE, "optimizer": "self.optimizer = torch.optim.SGD(self.parameters(), lr=0.1)"}, "a network that trains"),
     ({**MODULE, "forward": "loss = F.cross_entropy(self(x), y)"}, "a network that trains itself"),
@@ -508,6 +517,14 @@ REFUSED = [
     ),
     ({"methods": "def other(self):\n    class Inner:\n        pass"}, "is defined in a method"),
 ]
+
+
+@pytest.mark.parametrize("read", ["Trainer.PATH", "Trainer.__name__", "Trainer.SIZES + 1"])
+def test_constants_of_a_class_are_read_by_its_name(read: str) -> None:
+    head = 'class Trainer:\n    PATH = "model.pt"\n    SIZES: int = 3\n'
+    for parts in ({"end": f"print({read})"}, {"body": f"{MADE}\nprint({read})"}):
+        text = lines(trainer(head=head, **parts))
+        assert text.count("accelerator.prepare(\nself.model, self.optimizer, self.loader\n)") == 1
 
 
 @pytest.mark.parametrize(("parts", "reason"), REFUSED)

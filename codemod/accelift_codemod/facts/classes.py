@@ -172,5 +172,21 @@ def asked_of_class(index: Index, cls: ast.ClassDef, read: ast.Name) -> bool:
     return len(own) == 1 and stands_apart(own[0])
 
 
+def reads_constant(index: Index, cls: ast.ClassDef, read: ast.Name) -> bool:
+    """Whether a class is only named for its name, or for a number or text that its objects have: `Trainer.PATH`."""
+    attribute = index.parents[read]
+    if not isinstance(attribute, ast.Attribute) or not isinstance(attribute.ctx, ast.Load):
+        return False
+    bound = [s for s in cls.body if isinstance(s, (ast.Assign, ast.AnnAssign)) and attribute.attr in _bound(s)]
+    plain = len(bound) == 1 and isinstance(bound[0].value, ast.Constant)
+    return plain or attribute.attr in ("__name__", "__qualname__", "__module__", "__doc__")
+
+
+def _bound(statement: ast.Assign | ast.AnnAssign) -> set[str]:
+    """The variables that a statement of a class binds."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
 def _decorated(function: Function, name: str) -> bool:
     return any(isinstance(d, ast.Name) and d.id == name for d in function.decorator_list)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from accelift_codemod.facts.callbacks import Callbacks
-from accelift_codemod.facts.classes import asked_of_class, stands_apart
+from accelift_codemod.facts.classes import asked_of_class, reads_constant, stands_apart
 from accelift_codemod.facts.holders import HARMLESS
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, Index, Scope, parameters
 from accelift_codemod.facts.insides import Insides, Unknown, is_property
@@ -94,9 +94,13 @@ class Candidate(Insides):
                 self.calls.append(parent)
             elif isinstance(parent, ast.ClassDef):
                 return self.no(parent, f"{parent.name} is derived from {name}, and may set its attributes, too")
-            elif not self._harmless(load) and not asked_of_class(self.index, self.cls, load):
+            elif not self._harmless(load) and not self._asks_class(load):
                 return self.no(load, f"the class {name} is handed on as a value")
         return None
+
+    def _asks_class(self, load: ast.Name) -> bool:
+        """Whether the class is only named for what has nothing to do with its objects."""
+        return asked_of_class(self.index, self.cls, load) or reads_constant(self.index, self.cls, load)
 
     def _harmless(self, load: ast.Name) -> bool:
         """Whether the class is only named: in an annotation, or as the second argument of isinstance."""
