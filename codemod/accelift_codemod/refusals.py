@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 from accelift_codemod import unsharded
 from accelift_codemod.called_back import measured
-from accelift_codemod.facts import Facts, library, position
+from accelift_codemod.facts import BatchLoop, Facts, library, position
 from accelift_codemod.facts.handmade.unknown import in_no_loop
 from accelift_codemod.facts.index import LOOPS, How, Index
+from accelift_codemod.facts.parts import BATCH_LIKE
 from accelift_codemod.facts.reached import trains
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value, Values
@@ -226,6 +227,18 @@ def _between_batches(facts: Facts, run: list[ast.Call]) -> None:
         queue += [facts.index.function(site) for site in facts.resolver.sites(function)]
 
 
+def _is_added(facts: Facts, loop: BatchLoop, node: ast.expr) -> bool:
+    """Whether a loop adds something, or a part of it, to what its batches hold: `x + delta[:len(x)]`."""
+    wanted = ast.unparse(node)
+    for sum_ in (n for s in loop.body for n in walk(s) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Add)):
+        for one, other in ((sum_.left, sum_.right), (sum_.right, sum_.left)):
+            while isinstance(one, ast.Subscript):
+                one = one.value
+            if ast.unparse(one) == wanted and facts.resolver.roles(other) & BATCH_LIKE:
+                return True
+    return False
+
+
 def _by_hand(facts: Facts) -> None:
     """Refuse loops that would be taken for an evaluation, and train, and gradients that would be those of a share."""
     for loop in filter(lambda loop: facts.runs(loop.node), facts.loops.batch_loops):
@@ -247,7 +260,10 @@ def _by_hand(facts: Facts) -> None:
                 loose.lineno,
                 f"this loop updates `{facts.short(loose.value)}` by its gradient, and it is in no network: nothing "
                 "would average the gradient over the processes",
-                "put it into a torch.nn.Module, as a torch.nn.Parameter, and use an optimizer",
+                "it seems to be noise for each sample of a batch, of which every process may keep that for its share: "
+                "convert the loop by hand, and make it for as many rows as a share has"
+                if _is_added(facts, loop, loose.value)
+                else "put it into a torch.nn.Module, as a torch.nn.Parameter, and use an optimizer",
             )
         if added is not None:
             raise refuse(

@@ -197,6 +197,20 @@ def test_a_loop_that_trains_tensors_in_no_network_is_refused(update: str, defini
     finding = unchanged(script(before=loop, definitions=definitions))
     assert (finding.code, finding.severity) == ("OPT-UNKNOWN", Severity.ERROR)
     assert "in no network" in finding.message
+    assert finding.remedy.startswith("put it into a torch.nn.Module")
+
+
+@pytest.mark.parametrize("noisy", ["x + delta[:len(x)]", "x + delta", "delta[:x.size(0)] + x"])
+def test_noise_for_each_sample_is_not_to_be_put_into_a_network(noisy: str) -> None:
+    made = "delta = torch.zeros(16, 8, device=device, requires_grad=True)"
+    again = (
+        f"for _ in range(3):\n    loss = F.cross_entropy(model({noisy}), y)\n    optimizer.zero_grad()\n"
+        "    loss.backward()\n    delta.data = delta + 0.1 * delta.grad.sign()\n    optimizer.step()\n"
+        "    delta.grad.zero_()"
+    )
+    finding = unchanged(script(before=made, forward=again, backward="", step=""))
+    assert finding.code == "OPT-UNKNOWN"
+    assert "every process may keep that for its share" in finding.remedy
 
 
 @pytest.mark.parametrize(
