@@ -11,7 +11,7 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.keeping import keeps
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.rows import batch_sizes, row_numbers
+from accelift_codemod.rows import batch_sizes, row_numbers, set_anew
 from accelift_codemod.rows.copies import is_place, name_of
 
 
@@ -24,7 +24,15 @@ def made_with(draft: Draft) -> dict[str, list[tuple[ast.expr, str]]]:
             constructor = draft.facts.resolver.constructor(cls) if isinstance(cls, ast.ClassDef) else None
             unsaid = by_default(draft, made, constructor)
             used = (value for name, value in unsaid.items() if row_numbers.used(draft, cls, name))
+            given = draft.facts.resolver.bind(made, constructor) if constructor is not None else None
+            anew = [
+                argument
+                for name, argument in (given or {}).items()
+                if isinstance(cls, ast.ClassDef) and set_anew.all_of(draft, item.value, cls, name)
+            ]
             for argument in (*made.args, *(k.value for k in made.keywords), *used):
+                if argument in anew:
+                    continue
                 found.setdefault(name_of(argument), []).append((argument, "a model"))
     bodies = (n for loop in draft.blueprint.train_loops for s in loop.body for n in walk(s))
     called = {v for n in bodies if isinstance(n, ast.Call) for v in draft.facts.resolver.values(n.func)}
