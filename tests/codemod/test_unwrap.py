@@ -196,6 +196,14 @@ def test_builtins_that_ask_a_model(line: str) -> None:
     assert f"({MODEL}, " in converted(text) or findings(text)
 
 
+@pytest.mark.parametrize("kind", ["nn.Module", "(nn.Module, Encoder)"])
+def test_whether_it_is_a_network_is_asked_of_the_wrapper(kind: str) -> None:
+    line = f"n = isinstance(model, {kind})"
+    assert converted(script(epoch_end=line, **OLD)) == lifted(epoch_end=line, **NEW)
+    other = "n = isinstance({}, (nn.DataParallel, Encoder))"
+    assert converted(script(epoch_end=other.format("model"), **OLD)) == lifted(epoch_end=other.format(MODEL), **NEW)
+
+
 @pytest.mark.parametrize("value", ["MODEL.register_forward_hook(None)", "MODEL.named_buffers()"])
 def test_methods_that_every_module_has(value: str) -> None:
     text = script(epoch_end=f"value = {value.replace('MODEL', 'model')}", **OLD)

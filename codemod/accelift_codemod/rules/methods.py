@@ -38,7 +38,8 @@ _SAVES = {
 _LOADS = frozenset("torch.load pickle.load joblib.load dill.load cloudpickle.load".split())
 _DISPLAYS = (ast.Dict, ast.List, ast.Tuple)
 _KEEPING = frozenset({*_SAVES, "copy.deepcopy", "copy.copy"})
-_WRAPPERS = (*library.DATA_PARALLEL, "torch.nn.parallel.DistributedDataParallel")
+# Types of which the wrapper is one if the model is, or that ask for the wrapper itself.
+_ALIKE = frozenset({*library.DATA_PARALLEL, "torch.nn.parallel.DistributedDataParallel", "torch.nn.Module"})
 # Built-in functions that ask their first argument for what a wrapper does not have.
 _ASKING = frozenset("len list iter enumerate getattr hasattr setattr isinstance vars type str repr print".split())
 # What runs a model with other parameters, which it puts in place of those that it finds by their names.
@@ -341,12 +342,15 @@ with torch.no_grad():
         return node
 
     def _asks(self, draft: Draft, call: ast.Call, name: ast.expr) -> bool:
-        """Whether a built-in function asks a model for something of its own, and not whether it is wrapped."""
+        """Whether a built-in function asks a model for something of its own: not whether it is wrapped, or a network,
+        which the wrapper is, too."""
         about = call.args[1] if len(call.args) > 1 else None
+        kinds = about.elts if isinstance(about, ast.Tuple) else []
+        network = any(draft.facts.resolver.qualified(kind) == "torch.nn.Module" for kind in kinds)
         wrapper = isinstance(about, ast.Constant) and about.value == "module"
-        wrapper = wrapper or (draft.facts.resolver.qualified(about) if about is not None else "") in _WRAPPERS
+        wrapper = wrapper or (draft.facts.resolver.qualified(about) if about is not None else "") in _ALIKE
         first = call.args[0] is name or draft.facts.resolver.builtin(call.func) == "print"
-        return first and not wrapper
+        return first and not wrapper and not network
 
     def _draws(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a tracker draws the graph of the model, on one process."""
