@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import indent
+
 import pytest
 from scripts import NO_BODY, NO_LOOP, convert, converted, script, unchanged
 
@@ -105,3 +107,22 @@ def test_a_parameter_is_only_looked_at_before_it_is_moved(looks: str) -> None:
 )
 def test_a_parameter_may_have_gone_elsewhere_before_it_is_moved(looks: str) -> None:
     assert unchanged(fit(looks, imports="from torchinfo import summary")).code == "PREP-NO-POINT"
+
+
+@pytest.mark.parametrize(
+    ("slot", "made", "remedy"),
+    [
+        ("loader", "loader = DataLoader(data)\nx, y = next(iter(loader))", "a batch_sampler that deals a batch for"),
+        (
+            "optimizer",
+            "x, y = next(iter(loader))\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
+            "make one optimizer",
+        ),
+    ],
+)
+def test_what_each_iteration_makes_anew_is_not_bound_again_later(slot: str, made: str, remedy: str) -> None:
+    step = "optimizer.zero_grad()\nF.cross_entropy(model(x), y).backward()\noptimizer.step()"
+    body = indent(f"{made}\n{step}", "    ")
+    finding = unchanged(script(**{**NO_LOOP, slot: "", "before": f"for episode in range(9):\n{body}"}))
+    assert finding.code == "PREP-NO-POINT" and remedy in finding.remedy
+    assert "made anew in each iteration of this loop" in finding.message

@@ -46,6 +46,7 @@ def _named(scope: Scope, name: str, among: set[tuple[Scope, str]]) -> str:
 
 
 _DISPLAYS = (ast.Tuple, ast.List, ast.Dict, ast.Set)
+_TWICE = "used for training here and bound again later"
 
 
 class Placement:
@@ -260,17 +261,15 @@ class Placement:
                 if item.scope.is_class
                 else self._uses_item(self.index.statement(early), item)
             ):
-                anew = all(early in self.index.ancestors(s) for s in item.statements)
-                problem = (
-                    f"is bound anew in each iteration of this training loop (line {made})"
-                    if anew
-                    else f"is used for training here and bound again later (line {made})"
-                )
+                anew = any(early in self.index.ancestors(statement) for statement in item.statements)
+                told = "made anew in each iteration of this loop, which trains" if anew else _TWICE
+                dealt = ", with a batch_sampler that deals a batch for each iteration"
+                before = f"make one {item.kind.value} before the loop{dealt if item.kind is Role.LOADER else ''}"
                 return refuse(
                     "PREP-NO-POINT",
                     position(early)[0],
-                    f"`{item.name}` {problem}",
-                    "bind it before the loop" if anew else "give the later object a name of its own",
+                    f"`{item.name}` is {told} (line {made})",
+                    before if anew else "give the later object a name of its own",
                 )
         return None
 

@@ -121,6 +121,19 @@ class GpuNumbers:
         match = DEVICE.match(str(node.value)) if isinstance(node, ast.Constant) else None
         return match is not None and match[2] is not None and match[1] != "cpu"
 
+    def is_one(self, node: ast.AST, steps: int = 0) -> bool:
+        """Whether a device expression is one particular GPU for every process, perhaps by a function of the script."""
+        if steps > 8 or self.is_own(node):
+            return False
+        if isinstance(node, ast.IfExp):
+            return any(self.is_one(arm, steps + 1) for arm in (node.body, node.orelse))
+        target = self.resolver.callee(node) if isinstance(node, ast.Call) else None
+        if isinstance(target, FUNCTIONS):
+            returned = (r.value for r in self.resolver.returns(target) if r.value is not None)
+            return any(self.is_one(value, steps + 1) for value in returned)
+        named = isinstance(node, ast.expr) and self.number(node) is not None
+        return named or any(map(self.is_numbered, walk(node))) or self.indexed(node) is not None
+
     def is_own(self, node: ast.AST) -> bool:
         """Whether a device is chosen by the process's own number (`f"cuda:{local_rank}"`), or is that number."""
         ranks = (Part.RANK, Part.LOCAL_RANK)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod import spelled_devices
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import whereabouts
 from accelift_codemod.facts.conditions import Condition
@@ -75,6 +76,9 @@ class CudaSettings(Rule):
             if draft.facts.runs(move.call) and self._numbered(draft, move):
                 yield self._indexed(draft, move.target or move.call)
                 break  # once is enough
+        for _, given in spelled_devices.handed(draft):
+            if spelled_devices.means_it(draft, given) and draft.facts.devices.numbers.indexed(given) is not None:
+                yield self._indexed(draft, given)
         yield from self._visible(draft)
 
     def _optional(self, draft: Draft, variable: DeviceVariable) -> Iterator[Finding]:

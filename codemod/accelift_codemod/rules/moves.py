@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod import spelled_devices
 from accelift_codemod.besides import acts
 from accelift_codemod.blueprint.rebinding import RETURNS_SELF
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value, device_lists, library
 from accelift_codemod.facts.effects import assignments
-from accelift_codemod.facts.gpu_numbers import CPU
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.moves import Move
 from accelift_codemod.facts.touching import Touching
@@ -19,7 +19,6 @@ from accelift_codemod.plan import DEALT, Edit, Finding, Need, Operation, Severit
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "MOVE"
-_SPELLED = (ast.Name, ast.Attribute, ast.Call, ast.JoinedStr, ast.BinOp)
 _TAKEN_OUT = library.DATA_PARALLEL | library.DISTRIBUTED_DATA_PARALLEL
 # What may happen to a model between its move and prepare without its device mattering.
 _HARMLESS = frozenset(
@@ -147,7 +146,9 @@ for x, y in loader:
             return False  # what others do before with the network inside, is not seen here
         if draft.blueprint.after_prepare(move.call, value):
             handed = draft.facts.moves.handed_on  # `keep(model.cpu)`: who calls that is not known
-            return not handed and not any(self._may_leave(draft, call, value) for call in draft.facts.moves.away)
+            return not handed and not any(
+                self._may_leave(draft, call, value) for call in draft.facts.moves.away if draft.facts.runs(call)
+            )
         return _last_minded(draft, value) < move.call.lineno
 
     def _may_leave(self, draft: Draft, call: ast.Call, value: Value) -> bool:
@@ -306,7 +307,7 @@ for x, y in loader:
     def _left(self, draft: Draft, node: ast.AST, target: ast.AST | None) -> Finding | None:
         if target is None:
             return None
-        if draft.facts.devices.numbers.indexed(target) is None and not isinstance(target, ast.Attribute):
+        if not draft.facts.devices.numbers.is_one(target) and not isinstance(target, ast.Attribute):
             return None
         return self._particular(draft, node, target)
 
@@ -320,14 +321,24 @@ for x, y in loader:
                 move is not None
                 and move.kind == "to"
                 and move.target in call.args
-                and self._is_literal(draft, move.target)
+                and spelled_devices.is_spelled(draft, move.target)
             ):
                 yield self._literal(draft, call, move.target, Operation.ARGUMENT, "{accelerator}.device")
             for keyword in call.keywords:
-                if keyword.arg in ("device", "map_location") and self._is_literal(draft, keyword.value):
+                if keyword.arg in ("device", "map_location") and spelled_devices.is_spelled(draft, keyword.value):
                     yield self._literal(
                         draft, keyword, keyword.value, Operation.KEYWORD, f"{keyword.arg}={{accelerator}}.device"
                     )
+        for call, given in spelled_devices.handed(draft):
+            code = spelled_devices.kind(draft, given)
+            named = next((k for k in call.keywords if k.value is given), None)
+            if not spelled_devices.means_it(draft, given):
+                left = self._left(draft, given, given)
+                yield from [left] if left is not None else []
+            elif named is not None:
+                yield self._literal(draft, named, given, Operation.KEYWORD, f"{named.arg}={code}")
+            else:
+                yield self._literal(draft, call, given, Operation.ARGUMENT, code)
 
     def _literal(self, draft: Draft, node: ast.AST, target: ast.expr, operation: Operation, code: str) -> Edit:
         return draft.edit(
@@ -336,27 +347,10 @@ for x, y in loader:
             operation,
             "the device is that of this process",
             code,
-            place=0 if operation is Operation.ARGUMENT else None,
+            place=node.args.index(target) if isinstance(node, ast.Call) else None,
             need=Need.WEAK,
             otherwise=self._left(draft, target, target),
         )
-
-    def _is_literal(self, draft: Draft, node: ast.expr | None) -> bool:
-        """A device spelled out in place, other than the CPU, or the number of the process's own; or an option that is
-        one particular GPU by default."""
-        if isinstance(node, _SPELLED) and draft.facts.devices.numbers.is_own(node):
-            return True
-        if isinstance(node, ast.Attribute) and not draft.facts.devices.attribute_bindings(node):
-            option = draft.facts.devices.option(node)
-            given = draft.facts.resolver.argument(option, None, "default") if option is not None else None
-            return given is not None and draft.facts.devices.numbers.is_numbered(given)
-        if isinstance(node, ast.Call):
-            if draft.facts.resolver.qualified(node.func) != "torch.device" or len(node.args) != 1:
-                return False
-            node = node.args[0]
-        if isinstance(node, ast.Constant):
-            return isinstance(node.value, str) and not CPU.match(node.value) and draft.facts.devices.is_device(node)
-        return False
 
 
 @kept
