@@ -493,6 +493,7 @@ RIGHT = {
         script(before="torch.manual_seed(accelerator.process_index)", forward=NOISE),
         script(imports=NUMPY, setup="np.random.seed(0)", forward=NOISE),
         script(setup=SEED, after="noise = torch.randn(8)"),
+        script(setup=SEED, move="x = x.flip(1) if torch.rand(1) < 0.5 else x"),  # they have to decide alike
     ],
     "METRIC-DIM0": [
         script(batch_end="print(accelerator.gather(loss).mean().item())"),

@@ -597,3 +597,60 @@ def test_noise_of_an_evaluation(draw: str, told: bool) -> None:
     )
     found = messages(script(definitions="def noisy(x):\n    return x + torch.rand(8)\n", after=after))
     assert any(m.startswith("RNG-SAMENOISE the noise of an evaluation") for m in found) is told
+
+
+PATHS = """\
+class Paths(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(8, 3) for _ in range(3))
+        self.names = ["a", "b"]
+
+    def forward(self, x, path=0):
+        {line}
+        return self.layers[path](x)
+"""
+PICK = "        return self.layers[path](x)\n\n    def pick(self):\n        return torch.randint(0, 3, (1,)).item()"
+
+
+@pytest.mark.parametrize(
+    ("line", "forward"),
+    [
+        ("pass", "path = model.pick()\nloss = F.cross_entropy(model(x, path), y)"),
+        ("pass", "loss = F.cross_entropy(model(x, path=random.choice([0, 1])), y)"),
+        ("path = random.randint(0, 2)", "loss = F.cross_entropy(model(x), y)"),
+        ("path = [random.choice([1, 2]) for _ in range(4)][0]", "loss = F.cross_entropy(model(x), y)"),
+        ("path = 1 if random.random() < 0.5 else 2", "loss = F.cross_entropy(model(x), y)"),
+        ("path = self.names.index(random.choice(self.names))", "loss = F.cross_entropy(model(x), y)"),
+    ],
+)
+def test_what_decides_is_no_noise(line: str, forward: str) -> None:
+    """It has to be the same on every process."""
+    slots = {"imports": "import random", "definitions": PATHS.format(line=line), "model": "model = Paths().to(device)"}
+    slots |= {"setup": "random.seed(0)\ntorch.manual_seed(0)", "forward": f"optimizer.zero_grad()\n{forward}"}
+    if "pick" in forward:
+        slots["definitions"] = slots["definitions"].replace(PICK.partition("\n")[0], PICK)
+    assert "RNG-SAMENOISE" not in findings(script(**slots))
+    noisy = slots | {"move": "x, y = x.to(device), y.to(device)\nx = x + torch.randn_like(x)"}
+    (message,) = [m for m in messages(script(**noisy)) if m.startswith("RNG-SAMENOISE")]
+    assert "which has to be the same everywhere, its own generator" in message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x = torch.stack([row if random.random() < 0.5 else -row for row in x])",
+        "x = x * random.random()",
+        "x = x[torch.randint(0, len(x), (len(x),))]",
+        "noise = torch.rand(8)\nx = x + noise",
+    ],
+)
+def test_what_is_computed_with_or_picks_rows_is_noise(line: str) -> None:
+    slots = {"imports": "import random", "move": f"x, y = x.to(device), y.to(device)\n{line}"}
+    assert "RNG-SAMENOISE" in findings(script(**slots))
+
+
+def test_what_a_data_set_decides_is_of_one_sample() -> None:
+    made = "data = Noisy(torch.ones(64, 8))"
+    definitions = _NOISY.format(base="torch.utils.data.Dataset", made="", drawn=" if random.random() < 0.5 else 0")
+    assert findings(script(imports="import random", definitions=definitions, data=made)) == ["RNG-SAMENOISE"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import pairwise
 
 from accelift_codemod.facts.chance import drawn_from, seeds
 from accelift_codemod.facts.index import FUNCTIONS
@@ -46,7 +47,7 @@ for images in loader:
         for loop in world.loops:
             if not loop.trains or not world.all_prepared(loop):
                 continue
-            drawn = next(_drawn_in(world, loop), None)
+            drawn = next((call for call in _drawn_in(world, loop) if not _is_asked(world, call)), None)
             if drawn is not None:
                 family = drawn_from(world.resolver, drawn)
                 seed = next((c for c in seeded if _seeds_family(world, c, family)), None)
@@ -150,6 +151,14 @@ def _drawn_in(world: World, loop: BatchLoop) -> Iterator[ast.Call]:
                     isinstance(p, FUNCTIONS) for p in _between(world, node, loop.node)
                 ):
                     yield node
+
+
+def _is_asked(world: World, call: ast.Call) -> bool:
+    """Whether a number is drawn in a test: all processes have to decide alike."""
+    chain = (call, *world.index.ancestors(call))
+    return any(
+        isinstance(outer, (ast.If, ast.While, ast.IfExp)) and outer.test is inner for inner, outer in pairwise(chain)
+    )
 
 
 def _between(world: World, node: ast.AST, outer: ast.AST) -> Iterator[ast.AST]:

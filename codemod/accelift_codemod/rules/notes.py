@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from accelift_codemod import lengths, padding, ready_networks
 from accelift_codemod.chance import seeds
+from accelift_codemod.chance.decided import decides, of_batch
 from accelift_codemod.chance.noise import in_making
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, torch_ops
 from accelift_codemod.facts.chance import SEEDS, drawn_from, of_distribution
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.parts import BATCH_LIKE
-from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -55,7 +54,8 @@ class Notes(Rule):
             "processes draw the same noise",
             "Processes that the script seeds alike draw the same noise and the same dropout masks. "
             "accelift.utils.set_seed(seed, device_specific=True), called after the models are made, gives each process "
-            "its own.",
+            "its own. What only decides which layers run, or which of several things is picked, has to be the same on "
+            "every process; it is no such noise.",
         ),
         Explained(
             "GRAD-HOOK",
@@ -101,11 +101,11 @@ class Notes(Rule):
             for node in self._noise(draft, loop.body):
                 first.setdefault("noise of an evaluation", node)
         for call in draft.calls:
-            if self._in_each_batch(draft, call) and self._draws(draft, call):
+            if self._in_each_batch(draft, call) and self._draws(draft, call) and not self._decides(draft, call):
                 first.setdefault("noise of its own", call)
         if "noise of its own" not in first:
             for call in self._for_each_batch(draft):
-                if self._draws(draft, call) or _draws_in_place(call):
+                if (self._draws(draft, call) and not self._decides(draft, call)) or _draws_in_place(call):
                     first.setdefault("noise of its own", call)
         for call in draft.facts.index.methods.get("register_hook", []):
             owner: ast.expr = call.func.value  # type: ignore[attr-defined]
@@ -178,6 +178,10 @@ class Notes(Rule):
             "noise of its own": "the noise that a network or a data set draws is",
             "dropout": "dropout masks are",
         }
+        told = "call set_seed(seed, device_specific=True) after the models are made"
+        decided = next(self._decided(draft), None) if whats.keys() & first.keys() else None
+        if decided is not None:
+            told += f", and give `{draft.facts.short(decided)}`, which has to be the same everywhere, its own generator"
         for kind, what in whats.items():
             if kind in first and self._is_seeded(draft, kind, first[kind]):
                 yield draft.finding(
@@ -185,7 +189,7 @@ class Notes(Rule):
                     Severity.NOTE,
                     first[kind],
                     f"{what} the same on every process, as the script seeds them alike",
-                    "call set_seed(seed, device_specific=True) after the models are made",
+                    told,
                 )
 
     def _is_seeded(self, draft: Draft, kind: str, call: ast.Call) -> bool:
@@ -195,11 +199,21 @@ class Notes(Rule):
 
     def _noise(self, draft: Draft, body: Sequence[ast.stmt]) -> Iterator[ast.Call]:
         """The calls by which statements of a loop, or functions that they call, draw random numbers."""
+        for node in self._run(draft, body):
+            if _draws_in_place(node) or (self._draws(draft, node) and not decides(draft, node)):
+                yield node
+
+    def _run(self, draft: Draft, body: Sequence[ast.stmt]) -> Iterator[ast.Call]:
         for statement in body:
             called = (s for f in draft.blueprint.timeline.calls_into(statement) for s in f.body)
-            for node in (c for s in (statement, *called) for c in draft.facts.loops.own_calls(s)):
-                if _draws_in_place(node) or self._draws(draft, node):
-                    yield node
+            yield from (c for s in (statement, *called) for c in draft.facts.loops.own_calls(s))
+
+    def _decided(self, draft: Draft) -> Iterator[ast.Call]:
+        """The calls that draw what decides in training loops and in networks."""
+        for loop in draft.blueprint.train_loops:
+            yield from (n for n in self._run(draft, loop.body) if self._draws(draft, n) and decides(draft, n))
+        inside = (c for c in draft.calls if self._in_each_batch(draft, c) and self._draws(draft, c))
+        yield from (c for c in inside if self._decides(draft, c))
 
     def _normalizes(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call computes statistics of a batch, as it trains."""
@@ -212,13 +226,18 @@ class Notes(Rule):
         """Whether a call draws random numbers."""
         module, _, name = (draft.facts.resolver.qualified(call.func) or "").rpartition(".")
         if (module, name) == ("torch", "randperm"):  # of the rows of a batch, which mixes those of a share
-            return any(_of_batch(draft, argument, 2) for argument in call.args)
+            return any(of_batch(draft, argument) for argument in call.args)
         if (module == "torch" and name in _NOISE) or (module in ("numpy.random", "random") and name != "seed"):
             return True
         if isinstance(call.func, ast.Attribute) and call.func.attr in _OF_TENSORS and not name:
             of = draft.facts.resolver.values(call.func.value)  # which is no generator of NumPy, say
             return draft.facts.resolver.callee(call) is None and not any(v.name.startswith("numpy.") for v in of)
         return of_distribution(draft.facts.resolver, call)
+
+    def _decides(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether what a network draws only decides, for a whole batch: what a data set draws is for one sample."""
+        owner = draft.facts.index.enclosing_class(call)
+        return draft.facts.resolver.class_role(owner) is Role.MODEL and decides(draft, call)
 
     def _in_each_batch(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call is made by a network or a data set for each batch."""
@@ -269,14 +288,3 @@ class Notes(Rule):
 def _draws_in_place(call: ast.Call) -> bool:
     """Whether a call fills a tensor with random numbers."""
     return isinstance(call.func, ast.Attribute) and call.func.attr in torch_ops.FILLS
-
-
-def _of_batch(draft: Draft, node: ast.AST, steps: int) -> bool:
-    """Whether a number is worked out from a batch: how many rows it has."""
-    for name in (n for n in walk(node) if isinstance(n, ast.Name)):
-        if draft.facts.resolver.roles(name) & BATCH_LIKE:
-            return True
-        made = (b.value for b in draft.facts.resolver.bindings(name) if steps and b.value is not None)
-        if any(_of_batch(draft, value, steps - 1) for value in made):
-            return True
-    return False
