@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import findings, script
+from scripts import converted, findings, script
 
 
 def trained(loss: str) -> str:
@@ -328,6 +328,19 @@ def test_batches_that_the_script_composes(loader: str, forward: str, said: bool)
     text = script(definitions=EPISODES, loader=loader, forward=forward)
     assert ("BATCH-COMPOSED" in findings(text)) is said
     assert "BATCH-COMPOSED" not in findings(text, batch="per-process")
+
+
+@pytest.mark.parametrize("dealt", [DEALT, "loader = DataLoader(dataset, batch_size=4)"])
+def test_batches_that_the_script_composes_are_not_gathered_as_one(dealt: str) -> None:
+    """An evaluation of whole episodes would get those of all processes at once."""
+    test = "total = 0\nwith torch.no_grad():\n    for x, y in test:\n        out = model(x.to(device))\n"
+    slots = {"definitions": EPISODES, "loader": f"{dealt}\n{dealt.replace('loader', 'test', 1)}", "forward": COMPUTED}
+    text = script(
+        **slots, after=f"{test}        total += (out - y.to(device)[:, None]).pow(2).mean().item()\nprint(total)"
+    )
+    assert "gather_for_metrics(" in converted(text)
+    assert ("gather_for_metrics(" in converted(text, batch="per-process")) is (dealt != DEALT)
+    assert ("EVAL-REPLICATED" in findings(text, batch="per-process")) is (dealt == DEALT)
 
 
 @pytest.mark.parametrize(

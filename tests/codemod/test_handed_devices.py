@@ -93,3 +93,15 @@ def test_other_functions_are_given_what_they_were() -> None:
     lines = 'show("cuda")\nshow("cuda:")\nprint(kind())'
     output = converted(script(definitions=definitions, after=lines))
     assert 'show("cuda")\nshow("cuda:")\naccelerator.print(kind())' in output
+
+
+def test_a_gpu_that_is_chosen_out_of_the_accelerators_reach() -> None:
+    """Once there is an accelerator, the state of the processes has its device."""
+    chosen = 'device = "cpu" if cpu else "cuda:0"'
+    used = f"def show(cpu):\n    {chosen}\n    return torch.ones(3).to(device)"
+    slots = {"imports": "import sys", "setup": "cpu = len(sys.argv) > 1", "definitions": used, "device": chosen}
+    late = script(main=True, **slots, after="show(cpu)")
+    assert "device = PartialState().device.type\n    return torch.ones(3)" in converted(late)
+    assert "DEV-LEFT" not in findings(late)
+    early = script(main=True, **slots).replace("    main()\n", "    show(len(sys.argv) > 1)\n    main()\n")
+    assert "PartialState" not in converted(early) and "DEV-LEFT" in findings(early)

@@ -305,6 +305,11 @@ class _Choice:
         hook = next((call for call in self._hooks if self._runs_with(loop, call)), None)
         if hook is not None:
             return NoCut(f"a hook keeps what a network computes here (line {hook.lineno}), and others read that")
+        whole = self.blueprint.options.batch != "global"  # then several batches would be gathered at once
+        composers = map(self.facts.objects.composer, loop.loaders) if whole else ()
+        composer = next((given for given in composers if given is not None), None)
+        if composer is not None:
+            return NoCut(f"`{self.facts.short(composer)}` says which samples are in a batch together")
         return find_cut(self.facts, loop)
 
     def _spared(self, loop: BatchLoop) -> str:

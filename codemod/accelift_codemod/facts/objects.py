@@ -174,6 +174,12 @@ class Objects:
         one = self._is_one(loader.arguments.get("batch_size")) or loader.deals_single_samples
         return one or self.deals_items(value)
 
+    def composer(self, value: Value) -> ast.expr | None:
+        """What a loader is given to say which samples are in a batch together, if that is of a class of the script."""
+        given = self.loader(value).arguments.get("batch_sampler")
+        own = given is not None and any(isinstance(v.declaration, ast.ClassDef) for v in self.resolver.values(given))
+        return given if own else None
+
     def deals_items(self, value: Value) -> bool:
         """Whether a loader deals what its data set makes, which cannot be cut: `DataLoader(batches, batch_size=None)`.
 

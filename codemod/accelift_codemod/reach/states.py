@@ -68,6 +68,12 @@ def asked(reach: Reach, edit: Edit, uncalled: bool = False) -> Edit | None:
     return other if reach.cpu == FALSE and not any(_is_before_settings(reach, node) for node in nodes) else None
 
 
+def has_device(reach: Reach, node: ast.AST) -> bool:
+    """Whether a node only runs once there is an accelerator, in the job's own processes: the state has its device."""
+    free = not reach.facts.stateless and _NAME not in reach.facts.bound
+    return free and _called_here(reach, node, False) and _is_late(reach, node)
+
+
 def _is_late(reach: Reach, node: ast.AST) -> bool:
     """Whether a node only runs once there is an accelerator."""
     moments = reach.timeline.moments(node, reach.home)

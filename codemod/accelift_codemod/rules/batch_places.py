@@ -102,14 +102,15 @@ class BatchPlaces(Rule):
         """Batches that a class of the script puts together, and a loss that is none of torch's."""
         facts = draft.facts
         for loader in loop.loaders if not facts.processes.managed else ():  # else its batches are its own
-            given = facts.objects.loader(loader).arguments.get("batch_sampler")
-            own = any(isinstance(v.declaration, ast.ClassDef) for v in facts.resolver.values(given)) if given else False
-            if own and not all(self._is_of_samples(draft, c) for c in facts.loops.backwards_in(loop.node)):
+            given = facts.objects.composer(loader)
+            if given is not None and not all(
+                self._is_of_samples(draft, c) for c in facts.loops.backwards_in(loop.node)
+            ):
                 yield draft.finding(
                     "BATCH-COMPOSED",
                     Severity.WARNING,
                     loop.node,
-                    f"`{facts.segment(given)}` says which samples are in a batch together, and a process has only its "  # type: ignore[arg-type]
+                    f"`{facts.segment(given)}` says which samples are in a batch together, and a process has only its "
                     "share of them: if the loss compares them, it is another loss",
                     "have every process draw whole batches (--batch per-process) if it does",
                 )

@@ -17,7 +17,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Function, How, parameters
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import STATE, Edit, Finding, Need, Operation, Severity
-from accelift_codemod.reach import asking, early
+from accelift_codemod.reach import asking, early, states
 from accelift_codemod.reasons import refuse
 from accelift_codemod.rules import Explained, Rule
 
@@ -359,8 +359,11 @@ accelerator = Accelerator(
             draft.facts.devices.numbers.is_numbered(n) for b in variable.bindings for n in walk(b.value or b.node)
         )
         one = numbered or variable.indexed is not None
-        if one and reach.cpu == FALSE and self._survives(draft, variable):
-            yield from self._rebind(draft, variable, STATE)  # chosen before there is an accelerator
+        late = reach.cpu == FALSE or (not fixed and states.has_device(reach, statement))
+        if one and late and self._survives(draft, variable):
+            yield from self._rebind(
+                draft, variable, STATE
+            )  # chosen before there is an accelerator, or out of its reach
         elif variable.indexed is not None or (numbered and self._survives(draft, variable)):
             yield draft.finding(
                 "DEV-LEFT",
