@@ -654,3 +654,20 @@ def test_what_a_data_set_decides_is_of_one_sample() -> None:
     made = "data = Noisy(torch.ones(64, 8))"
     definitions = _NOISY.format(base="torch.utils.data.Dataset", made="", drawn=" if random.random() < 0.5 else 0")
     assert findings(script(imports="import random", definitions=definitions, data=made)) == ["RNG-SAMENOISE"]
+
+
+@pytest.mark.parametrize(
+    ("made", "drawn", "told"),
+    [
+        ("", "torch.randn(8, generator=torch.Generator().manual_seed(index))", False),
+        ("", "self.noise(index)", False),
+        ("; self.rng = torch.Generator().manual_seed(0)", "torch.randn(8, generator=self.rng)", True),
+        ("", "torch.randn(8, generator=None)", True),
+    ],
+)
+def test_noise_of_a_sample_by_a_generator_of_its_own(made: str, drawn: str, told: bool) -> None:
+    own = "    def noise(self, index):\n        own = torch.Generator()\n        own.manual_seed(index)\n"
+    own += "        return torch.randn(8, generator=own)\n"
+    definitions = _NOISY.format(base="torch.utils.data.Dataset", made=made, drawn=f" + {drawn}") + own
+    found = findings(script(definitions=definitions, data="data = Noisy(torch.ones(64, 8))"))
+    assert found == ["RNG-SAMENOISE"] * told

@@ -12,7 +12,7 @@ from accelift_codemod.chance.noise import in_making
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, torch_ops
 from accelift_codemod.facts.chance import SEEDS, drawn_from, of_distribution
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -101,11 +101,11 @@ class Notes(Rule):
             for node in self._noise(draft, loop.body):
                 first.setdefault("noise of an evaluation", node)
         for call in draft.calls:
-            if self._in_each_batch(draft, call) and self._draws(draft, call) and not self._decides(draft, call):
+            if self._in_each_batch(draft, call) and self._draws(draft, call) and not self._is_not_noise(draft, call):
                 first.setdefault("noise of its own", call)
         if "noise of its own" not in first:
             for call in self._for_each_batch(draft):
-                if (self._draws(draft, call) and not self._decides(draft, call)) or _draws_in_place(call):
+                if (self._draws(draft, call) and not self._is_not_noise(draft, call)) or _draws_in_place(call):
                     first.setdefault("noise of its own", call)
         for call in draft.facts.index.methods.get("register_hook", []):
             owner: ast.expr = call.func.value  # type: ignore[attr-defined]
@@ -213,7 +213,7 @@ class Notes(Rule):
         for loop in draft.blueprint.train_loops:
             yield from (n for n in self._run(draft, loop.body) if self._draws(draft, n) and decides(draft, n))
         inside = (c for c in draft.calls if self._in_each_batch(draft, c) and self._draws(draft, c))
-        yield from (c for c in inside if self._decides(draft, c))
+        yield from (c for c in inside if _role(draft, c) is Role.MODEL and decides(draft, c))
 
     def _normalizes(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call computes statistics of a batch, as it trains."""
@@ -234,10 +234,17 @@ class Notes(Rule):
             return draft.facts.resolver.callee(call) is None and not any(v.name.startswith("numpy.") for v in of)
         return of_distribution(draft.facts.resolver, call)
 
-    def _decides(self, draft: Draft, call: ast.Call) -> bool:
-        """Whether what a network draws only decides, for a whole batch: what a data set draws is for one sample."""
-        owner = draft.facts.index.enclosing_class(call)
-        return draft.facts.resolver.class_role(owner) is Role.MODEL and decides(draft, call)
+    def _is_not_noise(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether what a network draws only decides, for a whole batch, or what a data set draws, for one sample, is
+        drawn by a generator that is made for that sample: `torch.Generator().manual_seed(index)`."""
+        role = _role(draft, call)
+        if role is Role.MODEL:
+            return decides(draft, call)
+        given = next((k.value for k in call.keywords if k.arg == "generator"), None)
+        bound = draft.facts.resolver.bindings(given) if isinstance(given, ast.Name) else []
+        here = draft.facts.index.function(call)
+        made = (b.how is How.ASSIGN and draft.facts.index.function(b.node) is here for b in bound)
+        return role is Role.DATASET and (isinstance(given, ast.Call) or (bool(bound) and all(made)))
 
     def _in_each_batch(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call is made by a network or a data set for each batch."""
@@ -288,3 +295,8 @@ class Notes(Rule):
 def _draws_in_place(call: ast.Call) -> bool:
     """Whether a call fills a tensor with random numbers."""
     return isinstance(call.func, ast.Attribute) and call.func.attr in torch_ops.FILLS
+
+
+def _role(draft: Draft, call: ast.Call) -> Role | None:
+    """What the class is that a call stands in: a network, a data set."""
+    return draft.facts.resolver.class_role(draft.facts.index.enclosing_class(call))
