@@ -595,3 +595,31 @@ def test_a_function_that_trains_evaluates_and_returns_the_model(returned: str) -
         step="",
     )
     assert "output, y = accelerator.gather_for_metrics((output, y))" in converted(text)
+
+
+@pytest.mark.parametrize(
+    ("made", "now"),
+    [
+        ("model(x.to(device))", "accelerator.gather_for_metrics(model(x))"),
+        ("model(x.to(device)).argmax(1)", "accelerator.gather_for_metrics(model(x).argmax(1))"),
+    ],
+)
+def test_a_list_with_an_entry_for_each_batch(made: str, now: str) -> None:
+    text = script(before=f"with torch.no_grad():\n    outs = [{made} for x, y in loader]")
+    assert converted(text) == lifted(before=f"with torch.no_grad():\n    outs = [{now} for x, y in loader]")
+    assert not findings(text)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "model(x.to(device)).mean() for x, y in loader",
+        "model(x.to(device)) for x, y in loader if len(x) > 3",
+        "(model(x.to(device)), y) for x, y in loader",
+        "model(x.to(device)).sum().item() for x, y in loader",
+    ],
+)
+def test_a_list_of_what_is_no_tensor_of_rows(made: str) -> None:
+    text = script(before=f"with torch.no_grad():\n    outs = list([{made}])")
+    assert "gather_for_metrics" not in converted(text) and findings(text) == ["METRIC-LOCAL"]
+    assert any("a comprehension makes" in f.message for f in convert(text).plan.findings)  # type: ignore[union-attr]

@@ -66,10 +66,12 @@ class _Cutter:
 
     def find(self) -> Cut | NoCut:
         node = self.loop.node
-        if not isinstance(node, (ast.For, ast.AsyncFor)) or not self.loop.direct:
+        if not self.loop.direct or isinstance(node, ast.While):
             return NoCut("it draws its batches one by one from an iterator")
         if not all(self.facts.objects.loader(v).stock_batches for v in self.loop.loaders):
             return NoCut("its batches are collated by a function that the tool does not follow")
+        if isinstance(node, ast.comprehension):
+            return self._comprehended(node)
         body = flatten(node.body)
         shape = self._element(self.facts.resolver.values(node.iter))
         env: Environment = {}
@@ -96,6 +98,18 @@ class _Cutter:
             if found is not None and (best is None or len(found.names) < len(best.names)):
                 best = found
         return replace(best, trusts=self.trusts) if best else NoCut(reason)
+
+    def _comprehended(self, node: ast.comprehension) -> Cut | NoCut:
+        """The cut of a list that is written as one: of what it has for each batch, if that is one row per sample."""
+        whole = self.facts.index.parents.get(node)
+        env: Environment = {}
+        self.layouts.assign(node.target, self._element(self.facts.resolver.values(node.iter)), env)
+        alone = isinstance(whole, ast.ListComp) and len(whole.generators) == 1 and not node.ifs and not node.is_async
+        if isinstance(whole, ast.ListComp) and alone and isinstance(whole.elt, ast.Call):
+            tensor = self.facts.kinds.of(whole.elt) is Kind.TENSOR or self.facts.objects.models(whole.elt.func)
+            if tensor and self.layouts.read(whole.elt, env) is Layout.ROWS:
+                return Cut(self.facts.index.statement(whole), False, (), wrapped=(whole.elt,))
+        return NoCut("what a comprehension makes of each batch cannot be proved to be a tensor with a row per sample")
 
     def _element(self, values: Values) -> Shape:
         shapes: list[Shape] = []
