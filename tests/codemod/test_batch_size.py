@@ -1199,3 +1199,20 @@ class Trainer:
         forward="optimizer.zero_grad()\nloss = trainer.loss(model(x))",
     )
     assert "torch.arange(self.args.batch_size // accelerator.num_processes)" in "".join(converted(text).split("\n"))
+
+
+@pytest.mark.parametrize("given", ["(features, labels)", "[features, labels]", "pair"])
+@pytest.mark.parametrize("made", ["TensorDataset(*arrays)", "TensorDataset(arrays[0], arrays[1])"])
+def test_made_up_data_goes_through_a_function_that_makes_the_loader(given: str, made: str) -> None:
+    definitions = f"def load(arrays):\n    return DataLoader({made}, batch_size=16)"
+    data = "features, labels = torch.randn(64, 8), torch.arange(64) % 3\npair = (features, labels)"
+    slots = {"definitions": definitions, "data": data, "loader": f"loader = load({given})"}
+    assert findings(script(**slots)) == ["DATA-UNSEEDED"]
+    assert not findings(script(setup="torch.manual_seed(0)", **slots))
+
+
+def test_what_is_lost_in_a_function_that_makes_the_loader_is_told_of_it() -> None:
+    definitions = "def load(order):\n    return DataLoader(Other(data, order), batch_size=16)"
+    slots = {"imports": "import random", "from_imports": "from other import Other", "definitions": definitions}
+    loader = "order = list(range(64))\nrandom.shuffle(order)\nloader = load(order)"
+    assert findings(script(loader=loader, **slots)) == ["DATA-SAMPLER-RNG"]

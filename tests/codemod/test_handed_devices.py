@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import TRAINS, converted, findings, script
+from scripts import TRAINS, converted, findings, script, unchanged
 
 PICK = """\
 def try_gpu(i=0):
@@ -105,3 +105,11 @@ def test_a_gpu_that_is_chosen_out_of_the_accelerators_reach() -> None:
     assert "DEV-LEFT" not in findings(late)
     early = script(main=True, **slots).replace("    main()\n", "    show(len(sys.argv) > 1)\n    main()\n")
     assert "PartialState" not in converted(early) and "DEV-LEFT" in findings(early)
+
+
+def test_what_is_moved_to_nobody_knows_where_in_a_function_that_never_runs() -> None:
+    """It says nothing of where the script runs."""
+    slots = {"device": "", "model": "model = Net()", "move": ""}
+    other = "def other(net, device):\n    return net.to(device)"
+    assert "cpu=True" in converted(script(**slots, definitions=other))
+    assert unchanged(script(**slots, definitions=other, before="other(model, input())")).code == "DEV-UNKNOWN"

@@ -46,8 +46,12 @@ def arrival(draft: Draft, starts: Iterable[ast.AST], home: Function | None, kept
     """
     queue = list(starts)
     seen = set(queue)
+    around: list[ast.Call] = []  # functions that make loaders: it may be lost in them
     while queue:
         node = queue.pop()
+        call = draft.facts.index.parents.get(node)
+        if isinstance(call, ast.Call) and node is not call.func and _is_dealt(draft, call, node):
+            around.append(call)
         found = list(_next(draft, node, home))
         if found and isinstance(found[0], ast.Call):
             if _is_picker(draft, found[0]) or makes_loader(draft, found[0]):
@@ -59,7 +63,7 @@ def arrival(draft: Draft, starts: Iterable[ast.AST], home: Function | None, kept
             return owned[0]
         queue += [n for n in found if n not in seen]
         seen.update(found)
-    return None
+    return around[0] if around else None
 
 
 def _next(draft: Draft, node: ast.AST, home: Function | None) -> Iterator[ast.AST]:
@@ -79,7 +83,7 @@ def _next(draft: Draft, node: ast.AST, home: Function | None) -> Iterator[ast.AS
             yield parent
             return
         if isinstance(parent, ast.Call) and child is not parent.func:
-            if _is_picker(draft, parent) or _is_dealt(draft, parent, child):
+            if _is_picker(draft, parent) or (_is_dealt(draft, parent, child) and not _is_followed(draft, parent)):
                 yield parent
                 return
             if resolver.builtin(parent.func) == "len":
@@ -160,6 +164,11 @@ def _is_dealt(draft: Draft, call: ast.Call, part: ast.AST) -> bool:
     )
     part = part.value if isinstance(part, ast.keyword) else part
     return part in given and makes_loader(draft, call)
+
+
+def _is_followed(draft: Draft, call: ast.Call) -> bool:
+    """Whether what a call makes of its arguments is seen in a function of the script."""
+    return isinstance(draft.facts.resolver.callee(call), FUNCTIONS)
 
 
 def is_own(draft: Draft, call: ast.Call) -> bool:
