@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.codemod.scripts import findings, script
+from tests.codemod.scripts import findings, script, severities
 
 CONTRAST = "def contrast(z1, z2):\n{}\n"
 CLIP = """\
@@ -99,4 +99,39 @@ def test_what_unknown_networks_return_may_be_losses(loss: str) -> None:
         model="model = Encoder().to(device)\nknown = nn.Linear(8, 3).to(device)",
         forward=f"optimizer.zero_grad()\n{loss}",
     )
+    assert "LOSS-INBATCH" not in findings(text)
+
+
+PROTOTYPES = """\
+def prototypical(z, y):
+    classes = torch.unique(y)
+    {means}
+    return F.cross_entropy(-torch.cdist(z, means), y)
+"""
+
+
+@pytest.mark.parametrize(
+    "means",
+    [
+        "means = torch.stack([z[y == c].mean(0) for c in classes])",
+        "means = torch.stack([z[(y == c).nonzero().squeeze(1)].mean(0) for c in classes])",
+        "means = torch.stack([z[y == c.item()].mean(0) for c in torch.unique(y)])",
+    ],
+)
+def test_prototypes_of_the_labels_that_a_batch_has(means: str) -> None:
+    """They are those of a share."""
+    loss = "optimizer.zero_grad()\nloss = prototypical(model(x), y)"
+    text = script(definitions=PROTOTYPES.format(means=means), forward=loss)
+    assert severities(text, "LOSS-INBATCH") == ["warning"]
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "sum(F.cross_entropy(model(x) * w, y) for w in weights()) / 3",
+        "torch.stack([F.cross_entropy(model(x) + b, y) for b in weights()]).mean()",
+    ],
+)
+def test_what_is_looped_over_meets_nothing_by_itself(loss: str) -> None:
+    text = script(from_imports="from other import weights", forward=f"optimizer.zero_grad()\nloss = {loss}")
     assert "LOSS-INBATCH" not in findings(text)

@@ -301,7 +301,8 @@ accelerator.backward(loss)
             Severity.WARNING,
             call,
             f"`{name}` compares the samples of a batch with each other, if a network that cannot be followed, or what "
-            "is sorted, has one row for each of them, and every process has only its own share",
+            "is sorted, has one row for each of them, and what is looped over are labels; every process has only its "
+            "own share of them",
             _GATHER,
         )
 

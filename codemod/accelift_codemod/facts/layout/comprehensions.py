@@ -17,7 +17,6 @@ from accelift_codemod.facts.layout.algebra import (
     Listed,
     Record,
     Shape,
-    element,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ def comprehension(layouts: Layouts, node: Comprehension, env: Environment, frame
     if _sets_against_all(layouts, node, env, frame):
         return Layout.MIXED
     iterated: Shape = Layout.CONST
+    each_one: Shape = Layout.CONST
     kind = Listed if isinstance(node, ast.ListComp) else tuple
     for generator in node.generators:
         iterated = layouts.read(generator.iter, inner, frame)
@@ -51,7 +51,8 @@ def comprehension(layouts: Layouts, node: Comprehension, env: Environment, frame
                 layouts.assign(generator.target, part, inner)
                 parts.append(layouts.read(made, inner, frame))
             return kind(parts)
-        layouts.assign(generator.target, element(iterated), inner)
+        each_one = layouts.entry(iterated)
+        layouts.assign(generator.target, each_one, inner)
     result = layouts.read(made, inner, frame)
     if result is Layout.ROWS and (iterated is Layout.BATCH or _copies_batch(layouts, node, env, frame)):
         return Layout.BATCH
@@ -59,7 +60,7 @@ def comprehension(layouts: Layouts, node: Comprehension, env: Environment, frame
         return Layout.PIECES if result is Layout.PIECE else pieced(result)
     if isinstance(iterated, tuple) and result is not Layout.MIXED:
         return kind(result for _ in iterated)
-    if iterated in FIXED and single and not isinstance(node, ast.DictComp) and result in _ALIKE:
+    if each_one in FIXED and single and not isinstance(node, ast.DictComp) and result in _ALIKE:
         return kind((result, result))  # any number of them: two stand for all
     return result if result in (Layout.MIXED, *FIXED) else Layout.UNKNOWN
 

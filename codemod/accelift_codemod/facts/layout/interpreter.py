@@ -125,7 +125,7 @@ class Layouts:
             iterated = self.changes.evaluated(statement.iter, env, frame)
             for _ in range(2):
                 earlier = dict(env)
-                self.assign(statement.target, element(iterated), env)
+                self.assign(statement.target, self.entry(iterated), env)
                 self.run(statement.body, env, frame)
                 merge(env, earlier)
             if iterated is Layout.PIECES:
@@ -153,6 +153,10 @@ class Layouts:
                 if isinstance(record, Record):
                     entries.replace(env, record, entries.without(record, target.slice))
 
+    def entry(self, iterated: Shape) -> Shape:
+        """What a loop over something binds its variable to."""
+        return element(iterated)
+
     def _cut_up(self, loop: ast.For | ast.AsyncFor | ast.While, env: Environment, frame: Frame) -> None:
         """What a loop over pieces has added up, or put into lists, once for each."""
         for name in added_to(loop.body):
@@ -178,7 +182,7 @@ class Layouts:
             self.run(statements[:place], env, frame)
         statement = statements[place]
         if isinstance(statement, (ast.For, ast.AsyncFor)) and node is not statement.iter:
-            self.assign(statement.target, element(self.read(statement.iter, env, frame)), env)
+            self.assign(statement.target, self.entry(self.read(statement.iter, env, frame)), env)
         for name in ("body", "orelse", "finalbody"):
             inner = getattr(statement, name, None)
             if isinstance(inner, list) and any(s in inside for s in inner):

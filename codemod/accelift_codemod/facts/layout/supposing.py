@@ -1,5 +1,5 @@
-"""What would be so of losses if networks that are not known gave one row for each sample, as almost all do, and if what
-is sorted had one number for each.
+"""What would be so of losses if networks that are not known gave one row for each sample, as almost all do, if what is
+sorted had one number for each, and if loops over something that is not known were over labels.
 
 Nothing is proved by that. But where samples are then compared with each other, it is to be said.
 """
@@ -39,6 +39,11 @@ class Supposing(Layouts):
         if found in (Layout.MIXED, Layout.SHIFTED) and Layout.MIXED not in sides and sides & {Layout.SHIFTED, *CURVING}:
             return Layout.UNKNOWN  # what is supposed to have rows may be a loss
         return found
+
+    def entry(self, iterated: Shape) -> Shape:
+        return (
+            Layout.CONST if iterated is Layout.UNKNOWN else super().entry(iterated)
+        )  # a label, by which some are picked
 
 
 class _Choosing(Choosing):
