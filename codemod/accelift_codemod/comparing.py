@@ -12,6 +12,7 @@ from accelift_codemod.facts.layout.products import factors, integer, untranspose
 from accelift_codemod.facts.tree import own_nodes, walk
 
 _MOST = 40  # functions that are looked into
+_REPEATS = frozenset({"expand", "expand_as", "repeat", "contiguous"})
 _SIZES = frozenset({"shape", "size", "dim", "ndim", "device", "dtype"})
 
 
@@ -69,10 +70,10 @@ def _paired(facts: Facts, node: ast.expr) -> Sequence[ast.expr]:
             return product if _is_turned(product) else ()
         if qualified == "torch.cdist" and len(node.args) > 1:
             return node.args[:2]
-        return node.args[:2] if len(node.args) > 1 and _are_spread(*node.args[:2]) else ()
+        return node.args[:2] if len(node.args) > 1 and _are_spread(facts, *node.args[:2]) else ()
     if isinstance(node, ast.BinOp):
         sides = (node.left, node.right)
-        spread = _is_turned(sides) if isinstance(node.op, ast.MatMult) else _are_spread(*sides)
+        spread = _is_turned(sides) if isinstance(node.op, ast.MatMult) else _are_spread(facts, *sides)
         return sides if spread else ()
     return ()
 
@@ -82,9 +83,20 @@ def _is_turned(sides: Sequence[ast.expr]) -> bool:
     return untransposed(sides[0])[1] != untransposed(sides[1])[1] and untransposed(sides[1])[1]
 
 
-def _are_spread(left: ast.expr, right: ast.expr) -> bool:
+def _are_spread(facts: Facts, left: ast.expr, right: ast.expr) -> bool:
     """Whether one side has a new dimension 0, and the other a new dimension 1."""
-    return {_new_dimension(left), _new_dimension(right)} == {0, 1}
+    return {_new_dimension(_spelled(facts, left)), _new_dimension(_spelled(facts, right))} == {0, 1}
+
+
+def _spelled(facts: Facts, node: ast.expr) -> ast.expr:
+    """What a variable is set to just before, without being repeated: `x.unsqueeze(1)` of `x.unsqueeze(1).expand(n)`."""
+    owner = facts.index.scope(node).owner(node.id) if isinstance(node, ast.Name) else None
+    bound = facts.resolver.reaching(node, owner) if isinstance(node, ast.Name) and owner is not None else []
+    if len(bound) == 1 and bound[0].how is How.ASSIGN and not bound[0].path and bound[0].value is not None:
+        node = bound[0].value
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _REPEATS:
+        node = node.func.value
+    return node
 
 
 def _new_dimension(node: ast.expr) -> int | None:

@@ -30,6 +30,7 @@ def comparing(lines: str, forward: str = "loss = Compare()(unread(model(x)), unr
         "out = a.matmul(b.permute(1, 0))",
         "out = torch.cdist(a, b)",
         "out = a[:, None] - b[None]",
+        "n = len(a)\na = a.unsqueeze(1).expand(n, n, 3)\nb = b.unsqueeze(0).expand(n, n, 3)\nout = (a - b).pow(2)",
         "out = F.cosine_similarity(a.unsqueeze(1), b.unsqueeze(0), dim=2)",
         "kept = torch.empty(2, len(b), 3)\nfor i in range(2):\n    kept[i] = b\n"
         "out = torch.mm(a, torch.transpose(kept[0], 0, 1))",
@@ -62,3 +63,30 @@ def test_others_are_not(lines: str) -> None:
 def test_a_loss_that_is_followed_is_what_it_is() -> None:
     loss = "loss = F.mse_loss(model(x), torch.mm(model(x), torch.ones(3, 3).t()))"
     assert findings(comparing("out = a @ b.t()", loss)) == []
+
+
+PROTOTYPES = """\
+def prototypical(z, y, means):
+    {lines}
+    return F.cross_entropy(-torch.cdist(z, means), y)"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (
+            "rows = map(lambda c: (y == c).nonzero(), y.unique())\nmeans = torch.stack([z[r].mean(0) for r in rows])",
+            True,
+        ),
+        ("means = unread(z, y)", True),
+        ("pass", False),  # they are the same for all samples
+        ("means = means * 2", False),
+    ],
+)
+def test_a_mean_of_what_is_not_known_may_compare_them(lines: str, told: bool) -> None:
+    """That of `cross_entropy` is one over the samples, as far as these are apart before."""
+    definition = PROTOTYPES.format(lines=lines.replace("\n", "\n    "))
+    loss = "optimizer.zero_grad()\nloss = prototypical(model(x), y, centers)"
+    slots = {"from_imports": "from other import unread", "definitions": definition, "forward": loss}
+    found = findings(script(setup="centers = torch.ones(3, 3)", **slots))
+    assert found == ["LOSS-INBATCH"] * told

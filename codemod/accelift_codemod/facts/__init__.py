@@ -18,6 +18,7 @@ from accelift_codemod.facts.handmade import Handmade
 from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, Function, How, Index, Scope, position
 from accelift_codemod.facts.kinds import Kind, Kinds
 from accelift_codemod.facts.layout import Collated, Layouts
+from accelift_codemod.facts.layout.doubting import Doubting
 from accelift_codemod.facts.layout.supposing import Supposing
 from accelift_codemod.facts.loops import BatchLoop, Loops
 from accelift_codemod.facts.memo import memoised
@@ -139,6 +140,10 @@ class Facts:
     @cached_property
     def supposed(self) -> Supposing:
         return Supposing(self.objects, self.extents)
+
+    @cached_property
+    def doubted(self) -> Doubting:
+        return Doubting(self.objects, self.extents)
 
     @cached_property
     def collated(self) -> Collated:

@@ -238,7 +238,9 @@ accelerator.backward(loss)
                 "one size",
                 "add up the sums over the samples of each piece, and divide by how many samples there are in all",
             )
-        elif layout is not Layout.MEAN and (place := comparing.meeting(draft.facts, func.value)) is not None:
+        elif (place := comparing.meeting(draft.facts, func.value)) is not None and (
+            layout is not Layout.MEAN or (not managed and self._doubted(draft, call, func.value))
+        ):
             yield self._perhaps(draft, call, name, place)
         elif layout is not Layout.MEAN:
             yield draft.finding(
@@ -393,6 +395,12 @@ accelerator.backward(loss)
         loops = (loop for loop in draft.training_around(call) if loop not in draft.blueprint.handmade)
         envs = [draft.environment(loop, call, layouts=layouts) for loop in loops]
         return any(env is not None and layouts.read(loss, env) is Layout.MIXED for env in envs)
+
+    def _doubted(self, draft: Draft, call: ast.Call, loss: ast.expr) -> bool:
+        """Whether a loss is only taken for a mean over the samples: it is one of something that is not known."""
+        loops = (loop for loop in draft.training_around(call) if loop not in draft.blueprint.handmade)
+        envs = [draft.environment(loop, call, layouts=draft.facts.doubted) for loop in loops]
+        return any(env is not None and draft.facts.doubted.read(loss, env) is Layout.UNKNOWN for env in envs)
 
     def _layout(self, draft: Draft, call: ast.Call, loss: ast.expr) -> Shape:
         found: list[Shape] = []
