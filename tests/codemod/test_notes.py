@@ -641,6 +641,7 @@ def test_what_decides_is_no_noise(line: str, forward: str) -> None:
     [
         "x = torch.stack([row if random.random() < 0.5 else -row for row in x])",
         "x = x * random.random()",
+        "x = x + random.choice(data)[0].to(device)",
         "x = x[torch.randint(0, len(x), (len(x),))]",
         "noise = torch.rand(8)\nx = x + noise",
     ],

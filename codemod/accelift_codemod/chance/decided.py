@@ -7,7 +7,7 @@ import ast
 from functools import partial
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import torch_ops
+from accelift_codemod.facts import Role, torch_ops
 from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS, How
 from accelift_codemod.facts.parts import BATCH_LIKE
 from accelift_codemod.facts.tree import walk
@@ -77,8 +77,9 @@ def _only_decides(draft: Draft, node: ast.expr, steps: int = 0) -> bool:
 
 
 def _is_data(draft: Draft, node: ast.expr | None) -> bool:
-    """Whether an expression is a batch, or a tensor or an array."""
-    return bool(draft.facts.resolver.roles(node) & BATCH_LIKE) or draft.facts.kinds.of(node) is not None
+    """Whether an expression is a batch, a data set, or a tensor or an array."""
+    roles = draft.facts.resolver.roles(node)
+    return bool(roles & {*BATCH_LIKE, Role.DATASET}) or draft.facts.kinds.of(node) is not None
 
 
 def _is_told(draft: Draft, call: ast.Call, node: ast.expr, steps: int) -> bool:
