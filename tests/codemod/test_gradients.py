@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import added, converted, findings, lifted, script
+from scripts import NO_LOOP, added, converted, findings, lifted, script
 
 NOTHING = {"forward": "", "backward": "", "step": ""}
 STEP = "optimizer.zero_grad()\n{}\noptimizer.step()"
@@ -148,3 +148,37 @@ def test_a_loss_of_what_lists_have_of_all_batches(loss: str, codes: list[str]) -
         "outs.append(model(x))\nlabels.append(y)", f"loss = {loss}\nloss.backward()", "outs, labels = [], []"
     )
     assert sorted(findings(script(**slots))) == codes
+
+
+KINDS = """\
+for epoch in range(2):
+    if {first}:
+        for x, y in loader:
+            loss = F.cross_entropy(model(x.to(device)), y.to(device))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+{second}
+        for x, y in loader:
+            {begin}
+            loss += F.cross_entropy(model(x.to(device)), y.to(device))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()"""
+
+
+@pytest.mark.parametrize(
+    ("kinds", "later"),
+    [
+        # Each loop makes its own loss.
+        ({"first": "kind == 1", "second": "    else:", "begin": "loss = 0"}, False),
+        ({"first": "kind == 1", "second": "    if kind == 2:", "begin": "loss = 0"}, False),
+        # It may begin with that of the other loop, which runs with it or in another epoch.
+        ({"first": "kind == 1", "second": "    else:", "begin": "pass"}, False),
+        ({"first": "kind == 1", "second": "    if kind < 3:", "begin": "pass"}, True),
+        ({"first": "epoch == 1", "second": "    else:", "begin": "pass"}, True),
+    ],
+)
+def test_the_losses_of_loops_in_several_arms(kinds: dict[str, str], later: bool) -> None:
+    text = script(**NO_LOOP, before="kind = 1\nloss = 0", after=KINDS.format(**kinds))
+    assert ("LOSS-LATER" in findings(text)) is later

@@ -44,6 +44,8 @@ def guarded(code: str) -> str:
         ("import gzip\nimport pickle", "pickle.dump({}, gzip.open('a.gz', 'wb'))"),
         ("import joblib", "joblib.dump({}, 'a.pkl')"),
         ("import yaml", "yaml.safe_dump({}, open('a.yaml', 'w'))"),
+        ("import spectral", "spectral.save_rgb('a.jpg', [])"),
+        ("from medpy.io import save", "save([], 'a.nii')"),
         ("import SimpleITK as sitk", "sitk.WriteImage(sitk.Image(), 'a.nii')"),
         ("import xml.etree.ElementTree as ET", "ET.ElementTree(ET.Element('a')).write('a.xml')"),
         ("import pandas as pd", "pd.DataFrame([1]).to_feather('a')"),

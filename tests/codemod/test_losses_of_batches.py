@@ -90,3 +90,23 @@ def test_a_loss_that_needs_all_of_the_batch_is_said(lines: str) -> None:
 )
 def test_a_loss_of_each_sample_is_not(lines: str) -> None:
     assert said(lines) == []
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "F.cross_entropy(out, y, ignore_index=0)",
+        "F.cross_entropy(out, y, reduction='none')[y > 0].mean()",
+        "F.cross_entropy(out, y, reduction='none').sum() / (y > 0).sum()",
+        "unknown(out, y)",
+        "F.cross_entropy(out, y, reduction='sum') + model.layer.weight.norm()",
+        "(out - out.mean(0)).pow(2).sum()",
+    ],
+)
+def test_the_loss_of_one_sample_is_that_of_all_processes(loss: str) -> None:
+    forward = f"optimizer.zero_grad()\nout = model(x)\nloss = {loss}"
+    slots = {"from_imports": "from somewhere import unknown", "forward": forward}
+    one = script(loader="loader = DataLoader(data, shuffle=True)", **slots)
+    assert [f.code for f in convert(one).plan.findings] == ["BATCH-ONE"]  # type: ignore[union-attr]
+    whole = convert(script(**slots)).plan
+    assert whole is not None and any(f.code.startswith("LOSS-") for f in whole.findings)

@@ -69,6 +69,30 @@ def test_a_move_of_a_prepared_model_stays_that_may_have_been_elsewhere(more: str
 
 
 @pytest.mark.parametrize(
+    ("more", "stays"),
+    [
+        ("model.extra = nn.Linear(3, 3)", True),
+        ("model.register_buffer('seen', torch.ones(1))", True),
+        ("model.note(torch.ones(1))", True),
+        ("for part in model.modules():\n            part.calibrate()", True),
+        ("for _, part in model.named_children():\n            calibrated(part)", True),
+        ("for part in model.modules():\n            part.eval()", False),
+        ("for part in model.modules():\n            print(type(part))", False),
+        ("for name, p in model.named_parameters():\n            print(name, p.shape)", False),
+        ("model.epoch = len(x)", False),
+    ],
+)
+def test_a_move_of_a_prepared_model_stays_that_may_bring_what_it_was_given_since(more: str, stays: bool) -> None:
+    note = (
+        "class Noting(Net):\n    def note(self, seen):\n        self.register_buffer('seen', seen)\n\n\n"
+        "def calibrated(part):\n    part.calibrate()\n\n\n"
+    )
+    slots = FITS | {"model": "model = Noting().to(device)"}
+    text = converted(script(definitions=note + FIT.format(move="model.to(device)", more=more), **slots))
+    assert ("    model.to(accelerator.device)\n" in text) is stays
+
+
+@pytest.mark.parametrize(
     ("loop", "move", "left"),
     [
         ("for x, y in loader:", "x = x.to(device)\ny = y.to(device)", ""),

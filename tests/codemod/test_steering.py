@@ -710,3 +710,25 @@ def test_a_running_loss_that_an_evaluation_depends_on_is_that_of_all() -> None:
     text = converted(script(**slots, epoch_end="if total < 9:\n    evaluate(model)"))
     assert "total += accelerator.batch_mean(loss.detach()).item()" in text
     assert "accelerator.reduce" not in converted(script(**slots, epoch_end="if total < 9:\n    print(epoch)"))
+
+
+@pytest.mark.parametrize(
+    ("loop", "test", "told"),
+    [
+        ("for i in range(len(outs)):", "i > 0", False),
+        ("for i, _ in enumerate(outs):", "i > 0", False),
+        ("for i in range(len(outs)):", "i > 0 and i < 2", False),
+        ("for i in range(len(y)):", "i > 0", False),
+        ("for i in range(len(outs)):", "y[i] > 0", True),
+        ("for i in range(len(outs)):", "i > len(y) // 4", True),
+        ("for i in range(int(y.sum()), 99):", "i > 0", True),
+        ("for i in y.tolist():", "i > 0", True),
+    ],
+)
+def test_the_number_of_an_iteration_is_the_same_everywhere(loop: str, test: str, told: bool) -> None:
+    """Of loops inside of an iteration, over what may be as many things or not."""
+    forward = (
+        "optimizer.zero_grad()\nouts = [model(x), model(x * 2)]\n"
+        f"loss = F.cross_entropy(outs[0], y)\n{loop}\n    if {test}:\n        loss = loss + F.cross_entropy(outs[1], y)"
+    )
+    assert ("COLL-RANKFLOW" in findings(script(forward=forward))) is told

@@ -57,6 +57,19 @@ def test_what_a_later_loss_is_measured_from_is_reported(write: str) -> None:
     assert findings(script(**CENTRES, batch_end=write)).count("TABLE-OWN") == 1
 
 
+@pytest.mark.parametrize(
+    "write", ["seen = np.append(seen, y.cpu().numpy())", "np.append(seen, y.cpu().numpy())", "F.relu_(out)"]
+)
+def test_a_module_is_no_table(write: str) -> None:
+    """Though the training loop calls its functions."""
+    slots = {
+        "imports": "import numpy as np",
+        "before": "seen = np.array([])",
+        "forward": f"{ZERO}loss = F.cross_entropy(out, y) * float(np.ones(1)[0])",
+    }
+    assert "TABLE-OWN" not in findings(script(**slots, batch_end=write, after="print(seen)"))
+
+
 def test_what_is_averaged_over_all_processes_is_none_of_a_share() -> None:
     text = script(**CENTRES, batch_end="centres[0] += out.detach().mean(0)")
     assert "centres[0] += accelerator.batch_mean(out.detach().mean(0))" in converted(text)

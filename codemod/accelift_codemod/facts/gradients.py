@@ -122,7 +122,10 @@ class Gradients:
         starts = frozenset(self.resolver.reaching(name, owner))
         for binding in owner.bindings[name.id]:
             added = (
-                binding.how is How.AUGMENT and isinstance(binding.node, ast.Name) and self._meets(binding.node, starts)
+                binding.how is How.AUGMENT
+                and isinstance(binding.node, ast.Name)
+                and self._meets(binding.node, starts)
+                and self.resolver.remains(binding, name)
             )
             if added or (binding in starts and binding.how is How.ASSIGN and not any(binding.path)):
                 yield from filter(None, [binding.value])  # not the second of `max(1)`, which says which one it was

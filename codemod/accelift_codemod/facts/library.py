@@ -329,6 +329,9 @@ SIDE_EFFECTS = frozenset(
     tifffile.imwrite tifffile.imsave SimpleITK.WriteImage omegaconf.OmegaConf.save plotly.io.write_image
     plotly.io.write_html
     imageio.v3.imwrite scipy.io.wavfile.write librosa.output.write_wav nibabel.save faiss.write_index
+    spectral.save_rgb spectral.envi.save_image spectral.io.envi.save_image spectral.envi.save_classification
+    spectral.io.envi.save_classification medpy.io.save nrrd.write pydicom.dcmwrite hdf5storage.savemat
+    torchvision.io.write_file
     open3d.io.write_point_cloud open3d.io.write_triangle_mesh shutil.make_archive
     tensorboard_logger.configure tensorboard_logger.log_value tensorboard_logger.log_histogram
     tensorboard_logger.log_images

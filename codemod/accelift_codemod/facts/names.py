@@ -70,6 +70,16 @@ class Names:
         """Of the bindings of a variable in `owner`, those that can reach this load."""
         return self._reaching((name, owner))
 
+    def remains(self, binding: Binding, name: ast.Name) -> bool:
+        """Whether what `variable += ...` leaves in a variable can reach a read of it."""
+        variable = (binding.scope, binding.name)
+        known = self._bound(variable)
+        if binding.scope.is_class:
+            return True
+        home = binding.scope.node if isinstance(binding.scope.node, FUNCTIONS) else None
+        reaching = self._among([*known, binding], home, variable)
+        return self.index.function(name) is not reaching.home or not reaching.local or binding in reaching.of(name)
+
     @memoised
     def _reaching(self, read: tuple[ast.Name, Scope]) -> list[Binding]:
         name, owner = read

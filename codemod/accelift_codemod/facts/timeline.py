@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Set
 
-from accelift_codemod.facts.index import FUNCTIONS, Function, position
+from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, position
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import children
@@ -130,7 +130,8 @@ class Timeline:
         return False
 
     def exclusive(self, left: ast.AST, right: ast.AST) -> bool:
-        """Whether two nodes of one function stand in different arms of an `if`, so that only one of them runs."""
+        """Whether two nodes of one function stand in different arms of an `if`, so that only one of them runs: in every
+        iteration the same, if it is in a loop."""
         meeting = self.index.meeting(left, right)
         if meeting is None:
             return False
@@ -138,7 +139,29 @@ class Timeline:
         if not isinstance(parent, ast.If):
             return False
         apart = (first in parent.body) != (second in parent.body)
-        return apart and not self.index.enclosing_loops(parent)
+        loops = self.index.enclosing_loops(parent)
+        return apart and (not loops or self._stays(parent.test, loops[-1]))
+
+    def _stays(self, test: ast.expr, loop: ast.AST) -> bool:
+        """Whether a test says the same in every iteration of a loop, which binds nothing of what is compared in it."""
+        if isinstance(test, ast.BoolOp):
+            return all(self._stays(value, loop) for value in test.values)
+        if not isinstance(test, ast.Compare):
+            return False
+        sides = [test.left, *test.comparators]
+        names = [side for side in sides if isinstance(side, ast.Name)]
+        if not all(isinstance(side, (ast.Name, ast.Constant)) for side in sides) or len(names) == len(sides):
+            return False
+        owners = ((name.id, self.index.scope(name).owner(name.id)) for name in names)
+        return all(owner is not None and self._before(owner.bindings[name], loop) for name, owner in owners)
+
+    def _before(self, bindings: list[Binding], loop: ast.AST) -> bool:
+        """Whether nothing is bound while a loop runs: all is bound in its function, and outside of it."""
+        home = self.index.function(loop)
+        return all(
+            (b.how is How.PARAMETER or self.index.function(b.node) is home) and loop not in self.index.ancestors(b.node)
+            for b in bindings
+        )
 
     @memoised
     def calls_into(self, statement: ast.stmt | ast.expr) -> Set[Function]:

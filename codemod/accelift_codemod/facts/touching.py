@@ -38,10 +38,10 @@ class Touching:
         over `model.modules()`."""
         node = self._whole(load)
         if isinstance(node, ast.Attribute) and node.attr in _PARTS:
-            return self._iterated(node)
+            return self.iterated(node)
         return node is not load and self._touched(node)
 
-    def _iterated(self, node: ast.expr) -> bool:
+    def iterated(self, node: ast.expr) -> bool:
         """Whether a loop goes over what an expression makes, and computes with that."""
         child: ast.AST = node
         for parent in self.index.ancestors(node):
@@ -84,7 +84,7 @@ class Touching:
             if parent.func is node:
                 if not isinstance(node, ast.Attribute):
                     return True
-                return node.attr not in _QUIET and not (node.attr in _PARTS and not self._iterated(node))
+                return node.attr not in _QUIET and not (node.attr in _PARTS and not self.iterated(node))
             kept = isinstance(parent.func, ast.Attribute) and parent.func.attr in _KEEPS
             return not kept and self.resolver.builtin(parent.func) not in _LOOKS
         if isinstance(parent, ast.AugAssign) and parent.target is node:

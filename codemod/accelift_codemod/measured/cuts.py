@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from accelift_codemod.facts import BatchLoop, Facts
+from accelift_codemod.facts import BatchLoop, Facts, Kind
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Environment, Layout, Shape

@@ -157,7 +157,8 @@ accelerator.backward(loss)
         unproved = layout in (Layout.UNKNOWN, Layout.MEAN, Layout.WEIGHTED) and not managed
         supposed = unproved and self._supposed(draft, call, func.value)
         layout = Layout.MIXED if supposed else layout
-        if layout is Layout.MIXED and self._has_one(draft, call):
+        alike = layout is Layout.MIXED or draft.options.batch != "per-process"  # if it is whole on every process
+        if layout is not Layout.SUM and alike and self._has_one(draft, call):
             layout = Layout.MEAN
         if layout is Layout.MIXED and not supposed:
             layout = steadied.layout(draft, call, func.value) or layout
@@ -274,7 +275,7 @@ accelerator.backward(loss)
         return not known or any(draft.facts.layouts.read(call, env) is Layout.PIECES for env in known)
 
     def _has_one(self, draft: Draft, call: ast.Call) -> bool:
-        """Whether a loss is that of one sample, which meets none: every process computes on all of the batch."""
+        """Whether a loss is that of one sample, or of what a data set makes: every process has all of the batch."""
         loaders = [loader for loop in draft.training_around(call) for loader in loop.loaders]
         return bool(loaders) and all(map(draft.facts.objects.deals_whole, loaders))
 
@@ -373,7 +374,9 @@ accelerator.backward(loss)
 
     def _of_loops(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a pass goes back from what loops over batches before it have computed."""
-        return any(loop in draft.blueprint.loops for loop in draft.facts.loops.gradients.before(call)[0])
+        exclusive = draft.blueprint.timeline.exclusive
+        loops = draft.facts.loops.gradients.before(call)[0]
+        return any(loop in draft.blueprint.loops and not exclusive(loop, call) for loop in loops)
 
     def _made_of(self, draft: Draft, node: ast.AST) -> Iterator[ast.expr]:
         """The expressions that a variable takes its value from, or a function of the script or loss returns."""

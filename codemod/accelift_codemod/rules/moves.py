@@ -15,6 +15,7 @@ from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.moves import Move
 from accelift_codemod.facts.touching import Touching
 from accelift_codemod.facts.tree import is_spelled_out
+from accelift_codemod.given_layers import gains
 from accelift_codemod.plan import DEALT, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -146,9 +147,10 @@ for x, y in loader:
             return False  # what others do before with the network inside, is not seen here
         if draft.blueprint.after_prepare(move.call, value):
             handed = draft.facts.moves.handed_on  # `keep(model.cpu)`: who calls that is not known
-            return not handed and not any(
+            left = handed or any(
                 self._may_leave(draft, call, value) for call in draft.facts.moves.away if draft.facts.runs(call)
             )
+            return not left and not gains(draft, value)
         return _last_minded(draft, value) < move.call.lineno
 
     def _may_leave(self, draft: Draft, call: ast.Call, value: Value) -> bool:

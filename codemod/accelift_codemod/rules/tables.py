@@ -101,6 +101,8 @@ class Tables(Rule):
                     return _table(target)
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             return None
+        if draft.facts.resolver.qualified(node.func) is not None:
+            return None  # a function of a module, which keeps nothing: `np.append(seen, x)`
         table, name = _table(node.func.value), node.func.attr
         if table is node.func.value and Role.DATASET in draft.facts.resolver.roles(table):
             return table if _fills(draft, node) and any(map(draft.facts.by_hand.of_batch, node.args)) else None
