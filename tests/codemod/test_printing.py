@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import indent
+
 import pytest
 from scripts import convert, converted, findings, lifted, script
 
@@ -185,10 +187,65 @@ def test_functions_that_get_the_accelerator_anyway() -> None:
     assert "step(loss, accelerator)\n" in output
 
 
-def test_prints_around_main_are_reported() -> None:
-    text = script(main=True).replace("    main()\n", "    print('start')\n    main()\n")
-    assert converted(text) == lifted(main=True).replace("    main()\n", "    print('start')\n    main()\n")
-    assert findings(text) == ["PRINT-ALL"]
+STATE = "accelift import Accelerator, DataLoaderConfiguration, PartialState"
+
+
+@pytest.mark.parametrize("lines", ["print('start')\n    main()", "main()\n    print('end')"])
+def test_prints_around_main_ask_for_the_state(lines: str) -> None:
+    text = script(main=True).replace("    main()\n", f"    {lines}\n")
+    asked = lines.replace("print", "PartialState().print")
+    expected = lifted(main=True).replace("    main()\n", f"    {asked}\n")
+    assert converted(text) == expected.replace("accelift import Accelerator, DataLoaderConfiguration", STATE)
+    assert findings(text) == []
+
+
+def test_files_around_main_are_written_once() -> None:
+    text = script(main=True).replace("    main()\n", "    main()\n    torch.onnx.export(None, None, 'a.onnx')\n")
+    assert "    if PartialState().is_main_process:\n        torch.onnx.export" in converted(text)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "torch.onnx.export(None, None, 'a.csv')",
+            "if PartialState().is_main_process:\n    torch.onnx.export(None, None, 'a.csv')\n"
+            "PartialState().wait_for_everyone()\n",
+        ),
+        (
+            "if not os.path.exists('a.csv'):\n    numpy.savetxt('a.csv', [])",
+            "with PartialState().main_process_first():\n"
+            "    if not os.path.exists('a.csv'):\n        numpy.savetxt('a.csv', [])\n",
+        ),
+    ],
+)
+def test_files_that_main_reads_are_there_for_all(before: str, after: str) -> None:
+    slots = {"imports": "import os\nimport numpy", "setup": "table = open('a.csv').read()"}
+    text = script(main=True, **slots).replace("    main()\n", indent(f"{before}\nmain()\n", "    "))
+    assert indent(after + "main()\n", "    ") in converted(text) and findings(text) == []
+
+
+@pytest.mark.parametrize(
+    ("slots", "lines"),
+    [
+        # Where the environment is set after it, or in main() before the accelerator is made.
+        ({}, "print('start')\n    os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n    main()"),
+        ({"setup": "os.environ['CUDA_VISIBLE_DEVICES'] = '1'"}, "print('start')\n    main()"),
+        # Where the script may stay on the CPU.
+        ({"device": "device = torch.device('cuda' if input() else 'cpu')"}, "print('start')\n    main()"),
+    ],
+)
+def test_prints_before_main_that_come_too_early_are_reported(slots: dict[str, str], lines: str) -> None:
+    text = script(main=True, imports="import os", **slots).replace("    main()\n", f"    {lines}\n")
+    assert "    print('start')\n" in converted(text) and "PRINT-ALL" in findings(text)
+
+
+def test_prints_at_module_level_are_reported() -> None:
+    """Others may import the script, such as the workers of its loaders."""
+    body = "def main():\n" + script(main=True).partition("def main():\n")[2].partition("\n\nif __name__")[0]
+    head = script(main=True).partition("def main():\n")[0]
+    text = f"{head}{body}\n\nprint('start')\nmain()\n"
+    assert "\nprint('start')\n" in converted(text) and findings(text) == ["PRINT-ALL"]
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,10 @@ class Reach(Home):
     def __init__(self, draft: Draft) -> None:
         super().__init__(draft)
         self.receivers = Passages(self).receivers()
-        making = Making(self)
-        self.block, self.place = making.place()
-        self.tying = [s for s in self.block[: self.place] if making.ties_devices(s, ())]  # set the environment for CUDA
+        self.making = Making(self)
+        self.block, self.place = self.making.place()
+        ties = self.making.ties_devices  # the environment, for CUDA
+        self.tying = [s for s in self.block[: self.place] if ties(s, ())]
 
     def sees(self, function: Function | None) -> bool:
         """Whether code in a function can use the accelerator: by the variable, a parameter or its object."""

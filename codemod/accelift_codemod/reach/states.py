@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, Role, position
+from accelift_codemod.facts.command_line import is_main
 from accelift_codemod.facts.conditions import FALSE
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import STATE, Edit
 from accelift_codemod.reasons import refuse
 
@@ -54,12 +56,13 @@ def asked(reach: Reach, edit: Edit, uncalled: bool = False) -> Edit | None:
     method that nothing in the script calls, unless `uncalled` ones may ask, too.
 
     It may be asked before there is an accelerator if nothing keeps the script on the CPU, but only by the processes of
-    the job themselves: a loader's workers run functions that they are handed, and the methods of data sets.
+    the job themselves: a loader's workers run functions that they are handed, and the methods of data sets, and where
+    they begin anew, they import the script, but for what stands under `if __name__ == "__main__":`.
     """
     assert edit.node is not None
     other = edit.by_state()
     makers = _makers(reach, edit.node) if uncalled else []
-    here = _called_here(reach, edit.node, bool(makers))
+    here = _called_here(reach, edit.node, bool(makers)) or _starts(reach, edit.node)
     if other is None or reach.facts.stateless or not here or _NAME in reach.facts.bound:
         return None
     nodes: list[ast.AST] = [*makers] or [edit.node]
@@ -97,6 +100,19 @@ def _makers(reach: Reach, node: ast.AST) -> list[ast.Call]:
     if function is None or not isinstance(cls, ast.ClassDef) or reach.resolver.sites(function):
         return []
     return reach.resolver.sites(cls)
+
+
+def _starts(reach: Reach, node: ast.AST) -> bool:
+    """Whether a node stands under `if __name__ == "__main__":` in the file in which the accelerator is made, and
+    nothing there sets the environment later."""
+    if reach.index.function(node) is not None or not reach.facts.same_file(node, reach.site):
+        return False
+    blocks = (a for a in reach.index.ancestors(node) if isinstance(a, ast.If) and is_main(a))
+    top = next(blocks, None)
+    if top is None or reach.index.parents.get(top) is not reach.facts.tree or node in {*walk(top.test)}:
+        return False
+    later = (s for s in reach.facts.tree.body if position(s) >= position(top))
+    return not any(reach.making.ties_devices(s, ()) for s in later)
 
 
 def _called_here(reach: Reach, node: ast.AST, uncalled: bool) -> bool:
