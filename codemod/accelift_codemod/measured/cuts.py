@@ -108,7 +108,7 @@ class _Cutter:
         if isinstance(whole, ast.ListComp) and alone and isinstance(whole.elt, ast.Call):
             tensor = self.facts.kinds.of(whole.elt) is Kind.TENSOR or self.facts.objects.models(whole.elt.func)
             if tensor and self.layouts.read(whole.elt, env) is Layout.ROWS:
-                return Cut(self.facts.index.statement(whole), False, (), wrapped=(whole.elt,))
+                return Cut(self.facts.index.statement(whole), False, (), (), wrapped=(whole.elt,))
         return NoCut("what a comprehension makes of each batch cannot be proved to be a tensor with a row per sample")
 
     def _element(self, values: Values) -> Shape:
