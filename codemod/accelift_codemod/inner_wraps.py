@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import key
 from accelift_codemod.reasons import Refused, refuse
 
@@ -38,7 +39,7 @@ def is_inner(draft: Draft, call: ast.Call) -> bool:
         if isinstance(parent, ast.stmt):
             break
         if isinstance(parent, ast.Call) and draft.facts.objects.models(parent):
-            if any(call in {*ast.walk(a)} for a in (*parent.args, *parent.keywords)):
+            if any(call in {*walk(a)} for a in (*parent.args, *parent.keywords)):
                 return True
     return bool(attributes(draft, call))
 
@@ -140,7 +141,7 @@ def check_others(draft: Draft, inner: list[ast.Call], taken: set[ast.Attribute],
         whole = bool(values) and values <= wrapped
         if not whole and not _is_others(draft, read) and not _is_asked(draft, read):
             raise _unclear(draft, read)
-    for node in ast.walk(draft.facts.tree) if inner else ():
+    for node in walk(draft.facts.tree) if inner else ():
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _names_wrapper(draft, node, node.value):
             raise refuse(
                 "CLASH",

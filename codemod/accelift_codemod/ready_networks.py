@@ -104,4 +104,4 @@ def _only_evaluates(draft: Draft, call: ast.Call) -> bool:
         return False
     evals = draft.facts.index.methods.get("eval", [])
     owners = [c.func.value for c in evals if isinstance(c.func, ast.Attribute)]
-    return any(call in ast.walk(o) or any(v in values for v in draft.facts.resolver.values(o)) for o in owners)
+    return any(call in walk(o) or any(v in values for v in draft.facts.resolver.values(o)) for o in owners)

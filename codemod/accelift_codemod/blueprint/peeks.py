@@ -13,6 +13,7 @@ from accelift_codemod.facts import Role, Value
 from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS, LOOPS, Function, How
 from accelift_codemod.facts.passing import drawn_from
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Values
 
 
@@ -110,5 +111,5 @@ class Peeks:
             and not node.orelse
             and isinstance(node.body[-1], ast.Break)
             and not self._repeats(node)
-            and not any(isinstance(n, ast.Continue) for s in node.body for n in ast.walk(s))
+            and not any(isinstance(n, ast.Continue) for s in node.body for n in walk(s))
         )

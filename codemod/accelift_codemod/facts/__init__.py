@@ -426,10 +426,16 @@ class Facts:
 
     def objects_of(self, role: Role) -> Iterator[tuple[ast.Call, Value]]:
         """The calls that create objects of a role."""
+        return iter(self._made.get(role, ()))
+
+    @cached_property
+    def _made(self) -> dict[Role, list[tuple[ast.Call, Value]]]:
+        found: dict[Role, list[tuple[ast.Call, Value]]] = {}
         for call in self.index.calls:
             for value in self.resolver.values(call):
-                if value.role is role and value.origin is call:
-                    yield call, value
+                if value.origin is call:
+                    found.setdefault(value.role, []).append((call, value))
+        return found
 
 
 def _is_named(statement: ast.stmt, name: str) -> bool:

@@ -10,6 +10,7 @@ from accelift_codemod.facts import library
 from accelift_codemod.facts.effects import assignments
 from accelift_codemod.facts.index import How, position
 from accelift_codemod.facts.loops import BatchLoop, Loops
+from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.moves import Moves
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.tree import walk
@@ -74,12 +75,20 @@ class Batches:
         """Whether a variable holds something that is computed from the loop's batch, or from what some calls give."""
         if any(v.role in (Role.BATCH, Role.DATA) and self._of(v, loop) for v in self.resolver.values(name)):
             return True
-        bindings = self.resolver.bindings(name)
-        nodes = [n for b in bindings if b.value is not None for n in walk(b.value) if n is not name]
-        if any(n in shares for n in nodes):
+        if shares and any(n in shares and n is not name for value in self._given(name) for n in walk(value)):
             return True
-        parts = (n for n in nodes if isinstance(n, ast.Name))
-        return depth < 4 and any(self.is_from(part, loop, shares, depth + 1) for part in parts)
+        parts = self._read_for(name) if depth < 4 else ()
+        return any(self.is_from(part, loop, shares, depth + 1) for part in parts)
+
+    def _given(self, name: ast.Name) -> list[ast.expr]:
+        """What a variable may be bound to."""
+        return [b.value for b in self.resolver.bindings(name) if b.value is not None]
+
+    @memoised
+    def _read_for(self, name: ast.Name) -> list[ast.Name]:
+        """The other variables in what one may be bound to."""
+        parts = (n for value in self._given(name) for n in walk(value) if isinstance(n, ast.Name) and n is not name)
+        return list(parts)
 
     def _of(self, value: Value, loop: BatchLoop) -> bool:
         return any(part in loop.loaders for inner in value.inner for part in inner)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 
@@ -40,6 +41,7 @@ SEEDS = {
 _SEEDS = frozenset(name for names in SEEDS.values() for name in names)
 
 
+@kept
 def drawn_from(resolver: Resolver, call: ast.Call) -> str:
     """The library from whose global generator a call draws: torch, numpy or random; empty if from none."""
     if any(k.arg in ("generator", None) for k in call.keywords):

@@ -55,9 +55,9 @@ class Copier:
     def noted(self, new: Node, node: ast.AST) -> Node:
         """A new node, for one of the tree: at its place."""
         self.originals[new] = node
-        place = node.__dict__
-        if "lineno" in place:
-            new.__dict__.update((name, place[name]) for name in _PLACE)
+        place, parts = node.__dict__, new.__dict__
+        for name in _PLACE if "lineno" in place else ():
+            parts[name] = place[name]
         return new
 
 

@@ -10,6 +10,9 @@ from accelift_codemod.facts.index import FUNCTIONS, Index, position
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import LOADS, STORES, children, walk
 
+_DEFINITIONS = frozenset({*FUNCTIONS, ast.ClassDef})
+_SCOPES = frozenset({ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp, ast.Lambda})
+
 
 def loads(node: ast.AST) -> list[ast.Name]:
     """Names read by a statement or expression, nested definitions left out, in source order."""
@@ -46,11 +49,11 @@ def _loads(node: ast.AST) -> list[ast.Name]:
         if isinstance(item, ast.Name):
             if not isinstance(item.ctx, ast.Store):
                 found.append(item)
-        elif isinstance(item, ast.AugAssign) and isinstance(item.target, ast.Name):
-            found.append(item.target)
-        if isinstance(item, (*FUNCTIONS, ast.ClassDef)) and item is not node:
             continue
-        stack.extend(reversed(list(children(item))))
+        if isinstance(item, ast.AugAssign) and isinstance(item.target, ast.Name):
+            found.append(item.target)
+        if item.__class__ not in _DEFINITIONS or item is node:
+            stack += reversed(children(item))
     return found
 
 
@@ -59,14 +62,13 @@ def _stores(node: ast.AST) -> set[str]:
     stack = [node]
     while stack:
         item = stack.pop()
-        if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store):
-            found.add(item.id)
-        if isinstance(item, (*FUNCTIONS, ast.ClassDef)):
+        if isinstance(item, ast.Name):
+            if isinstance(item.ctx, ast.Store):
+                found.add(item.id)
+        elif isinstance(item, (*FUNCTIONS, ast.ClassDef)):
             found.add(item.name)
-            continue
-        if isinstance(item, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp, ast.Lambda)):
-            continue
-        stack.extend(children(item))
+        elif item.__class__ not in _SCOPES:
+            stack += children(item)
     return found
 
 

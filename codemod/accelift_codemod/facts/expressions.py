@@ -11,11 +11,14 @@ from accelift_codemod.facts import parts
 from accelift_codemod.facts.calls import Calls
 from accelift_codemod.facts.classes import is_static
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, parameters
+from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.values import Role, Value, Values
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.resolve import Resolver
+
+_DEFINED = (How.IMPORT, How.FUNCTION, How.CLASS)
 
 
 class Expressions:
@@ -170,15 +173,11 @@ class Expressions:
 
     def bound(self, binding: Binding) -> Values:
         """What a binding gives its name."""
-        how, node = binding.how, binding.node
-        if how is How.IMPORT:
-            return (Value(Role.LIBRARY, node, name=binding.qualified),)
-        if how is How.FUNCTION:
-            return (Value(Role.FUNCTION, node, name=binding.name, declaration=node),)
-        if how is How.CLASS:
-            return (Value(Role.CLASS, node, name=binding.name, declaration=node),)
+        how = binding.how
+        if how in _DEFINED:
+            return self._defined(binding)
         if how is How.PARAMETER:
-            return self._parameter(node)
+            return self._parameter(binding.node)
         if binding.value is None:
             return ()
         values = self.resolver.values(binding.value)
@@ -187,6 +186,15 @@ class Expressions:
         for step in binding.path:
             values = parts.item(values, step)
         return self.resolver.contents.of(binding, values)
+
+    @memoised
+    def _defined(self, binding: Binding) -> Values:
+        """What an import or a definition binds."""
+        node = binding.node
+        if binding.how is How.IMPORT:
+            return (Value(Role.LIBRARY, node, name=binding.qualified),)
+        role = Role.FUNCTION if binding.how is How.FUNCTION else Role.CLASS
+        return (Value(role, node, name=binding.name, declaration=node),)
 
     def _parameter(self, node: ast.AST) -> Values:
         arguments = self.index.parents[node]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.facts import library
 from accelift_codemod.facts.index import FUNCTIONS, Function, How
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 
@@ -29,6 +30,7 @@ _FINDS = frozenset("os.path.exists os.path.isfile os.path.isdir os.path.lexists 
 _MEASURES = frozenset({"os.path.getsize", "os.stat", "os.path.getmtime"})
 
 
+@kept
 def mode(resolver: Resolver, call: ast.Call) -> str | None:
     """The mode in which a call opens a file, as far as it is written out; None if it does not open one by name."""
     qualified, default = resolver.qualified(call.func) or "", "r"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from accelift_codemod.facts.index import How
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.tree import walk
 
 _ALL = frozenset({"parameters", "named_parameters"})
 
@@ -30,7 +31,7 @@ class Switch:
 
 def switches(resolver: Resolver) -> Iterator[Switch]:
     """Every statement that sets `requires_grad` of all parameters of something, in source order."""
-    for node in ast.walk(resolver.index.tree):
+    for node in walk(resolver.index.tree):
         found: tuple[ast.expr, bool] | None = None
         if isinstance(node, ast.Expr):
             found = _call(node)
@@ -69,7 +70,7 @@ def settings(resolver: Resolver) -> Iterator[Setting]:
 def _root_of(resolver: Resolver, attribute: ast.Attribute) -> ast.expr | None:
     """The object whose parameters a loop passes over, if one of these is what has an attribute."""
     bindings = resolver.bindings(attribute.value) if isinstance(attribute.value, ast.Name) else []
-    for every in (n for b in bindings if b.how is How.LOOP for n in ast.walk(b.value or b.node)):
+    for every in (n for b in bindings if b.how is How.LOOP for n in walk(b.value or b.node)):
         if isinstance(every, ast.Attribute) and every.attr in _ALL:
             return _root(every.value)[0]
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from functools import cached_property
 
 from accelift_codemod.facts.indexing import Indexing
@@ -115,6 +115,18 @@ class Index(Indexing):
         for scope in self.scopes.values():
             for name, loads in scope.loads.items():
                 found.setdefault((scope.owner(name), name), []).extend(loads)
+        return found
+
+    @cached_property
+    def calling(self) -> Set[ast.AST]:
+        """Calls, and the nodes around them: what looks for calls need not look into others."""
+        found: set[ast.AST] = set()
+        parents = self.parents
+        for call in self.calls:
+            node: ast.AST | None = call
+            while node is not None and node not in found:
+                found.add(node)
+                node = parents.get(node)
         return found
 
     def set_in(self, cls: ast.AST | None, attribute: str) -> list[Binding]:

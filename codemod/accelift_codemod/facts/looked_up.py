@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from accelift_codemod.facts.classes import Classes, is_class_method, is_static
 from accelift_codemod.facts.copying import Copier, Node, around
 from accelift_codemod.facts.index import FUNCTIONS, MARK, Function, How, Index, parameters
-from accelift_codemod.facts.tree import own_nodes
+from accelift_codemod.facts.tree import own_nodes, walk
 from accelift_codemod.facts.values import Role
 
 _MOST = 16  # that one call may be
@@ -264,7 +264,7 @@ def _module(lookup: ast.Call) -> ast.expr:
 
 def _is_set(family: list[ast.ClassDef], name: str) -> bool:
     """Whether a class binds a name in its body."""
-    return any(isinstance(n, ast.Name) and n.id == name for cls in family for s in cls.body for n in ast.walk(s))
+    return any(isinstance(n, ast.Name) and n.id == name for cls in family for s in cls.body for n in walk(s))
 
 
 def _is_arm(index: Index, node: ast.AST) -> bool:

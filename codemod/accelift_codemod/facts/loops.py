@@ -121,13 +121,14 @@ class Loops:
     def own_calls(self, node: ast.AST) -> list[ast.Call]:
         """Calls inside a node, nested functions left out."""
         found: list[ast.Call] = []
+        calling = self.index.calling
         stack: list[ast.AST] = [node]
         while stack:
             item = stack.pop()
             if isinstance(item, ast.Call):
                 found.append(item)
             for child in children(item):
-                if not isinstance(child, (*FUNCTIONS, ast.ClassDef)):
+                if child in calling and not isinstance(child, (*FUNCTIONS, ast.ClassDef)):
                     stack.append(child)
         return found
 

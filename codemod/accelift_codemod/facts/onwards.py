@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts.index import Index
+from accelift_codemod.facts.tree import walk
 
 _PUTS = frozenset("append extend add insert update add_batch appendleft".split())
 _MOST = 8  # rounds through the statements of a function
@@ -28,18 +29,18 @@ class Onwards:
     def holds(self, node: ast.AST, value: ast.AST) -> bool:
         """Whether an expression in the same function may be made of a value."""
         found = self.names(value)
-        return any(part is value or _text(part) in found for part in ast.walk(node))
+        return any(part is value or _text(part) in found for part in walk(node))
 
     def _find(self, value: ast.AST) -> frozenset[str]:
         home = self.index.function(value) or self.index.tree
-        statements = [n for n in ast.walk(home) if isinstance(n, (ast.stmt, ast.comprehension))]
+        statements = [n for n in walk(home) if isinstance(n, (ast.stmt, ast.comprehension))]
         found: set[str] = set()
         for _ in range(_MOST):
             before = len(found)
             for statement in statements:
                 for target, made in _flows(statement):
-                    if any(part is value or _text(part) in found for part in ast.walk(made)):
-                        found |= {text for part in ast.walk(target) if (text := _text(part))}
+                    if any(part is value or _text(part) in found for part in walk(made)):
+                        found |= {text for part in walk(target) if (text := _text(part))}
             if len(found) == before:
                 break
         return frozenset(found)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from accelift_codemod.facts.accelerate import AccelerateResolver, is_state
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function, How, parameters
 from accelift_codemod.facts.signatures import default
+from accelift_codemod.facts.tree import walk
 
 _ALONE = frozenset({"is_main_process", "is_local_main_process", "is_last_process"})
 _INDEX = frozenset({"process_index", "local_process_index"})
@@ -86,7 +87,7 @@ class Ranks:
                     return False, True
             return None, None
         if isinstance(test, ast.BoolOp):
-            if any(isinstance(n, ast.Attribute) and n.attr in _COUNTS for n in ast.walk(test)):
+            if any(isinstance(n, ast.Attribute) and n.attr in _COUNTS for n in walk(test)):
                 return None, None  # it may be about one process
             parts = [self.splits(value, depth + 1) for value in test.values]
             if isinstance(test.op, ast.And):
@@ -171,7 +172,7 @@ class Ranks:
             if isinstance(parent, (ast.With, ast.AsyncWith)) and any(
                 isinstance(n, ast.Attribute) and n.attr.endswith("process_first")
                 for item in parent.items
-                for n in ast.walk(item.context_expr)
+                for n in walk(item.context_expr)
             ):
                 return True
             if isinstance(parent, FUNCTIONS):
@@ -243,7 +244,7 @@ class Ranks:
             tests = [*self.left_before(child)] if isinstance(child, ast.stmt) else []
             if isinstance(parent, (ast.If, ast.IfExp)):
                 tests.append(parent.test)
-            if any(isinstance(n, ast.Attribute) and n.attr in _COUNTS for test in tests for n in ast.walk(test)):
+            if any(isinstance(n, ast.Attribute) and n.attr in _COUNTS for test in tests for n in walk(test)):
                 return True
             if isinstance(parent, FUNCTIONS):
                 return False
@@ -251,11 +252,11 @@ class Ranks:
         return False
 
     def _asks(self, test: ast.AST) -> bool:
-        if any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(test)):
+        if any(isinstance(n, ast.Name) and n.id == "__name__" for n in walk(test)):
             return False
         if mentions_process(test):
             return True
-        return any(isinstance(n, ast.Name) and any(map(mentions_process, self._held_by_all(n))) for n in ast.walk(test))
+        return any(isinstance(n, ast.Name) and any(map(mentions_process, self._held_by_all(n))) for n in walk(test))
 
     def innermost_loop(self, node: ast.AST) -> ast.AST | None:
         """The loop whose iteration a `break` or `continue` ends."""
@@ -264,7 +265,7 @@ class Ranks:
 
 def mentions_process(node: ast.AST) -> bool:
     """Whether an expression may ask which process this is. Names are read here only to be silent."""
-    for part in ast.walk(node):
+    for part in walk(node):
         name = part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else ""
         if isinstance(part, ast.Constant) and isinstance(part.value, str):
             name = part.value

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from accelift_codemod.facts.index import FUNCTIONS, Index
+from accelift_codemod.facts.index import FUNCTIONS, Function, Index
 from accelift_codemod.facts.scopes import MARK
 from accelift_codemod.facts.tree import own_nodes
 
@@ -42,39 +43,54 @@ class Reached:
             self._classes.setdefault(_called(cls.name), []).append(cls)
         self._queue: list[ast.AST] = [*index.tree.body]
         self._said: set[str] = set()
+        read: dict[type[ast.AST], Callable[[Any], None]] = {
+            ast.Lambda: self._lambda,
+            ast.ClassDef: self._define,
+            ast.FunctionDef: self._function,
+            ast.AsyncFunctionDef: self._function,
+            ast.Name: self._name,
+            ast.Attribute: self._attribute,
+            ast.Constant: self._constant,
+        }
         while self._queue and self.known:
             for node in own_nodes(self._queue.pop()):
-                self._read(node)
+                if node.__class__ in read:
+                    read[node.__class__](node)
 
     def runs(self, node: ast.AST) -> bool:
         """Whether all functions around a node are reached."""
         around = (outer for outer in self.index.ancestors(node) if isinstance(outer, FUNCTIONS))
         return all(function in self.functions for function in around)
 
-    def _read(self, node: ast.AST) -> None:
-        if isinstance(node, ast.Lambda):
-            self._queue.append(node.body)
-        elif isinstance(node, ast.ClassDef):
-            self._queue += [*node.bases, *(k.value for k in node.keywords), *node.decorator_list, *node.body]
-            if node.keywords or node.decorator_list or any(self._registers(base) for base in node.bases):
-                self._all_of(node)  # it may be in a table of classes
-        elif isinstance(node, FUNCTIONS):
-            defaults = (d for d in node.args.kw_defaults if d is not None)
-            self._queue += [*node.decorator_list, *node.args.defaults, *defaults]
-            if node.decorator_list:
-                self._reach(node)  # whoever decorates it may run it
-        elif isinstance(node, ast.Name):
-            self._say(node.id, self._apart)
-            self.known = self.known and not self._by_name(node, node.id)
-            for cls in self._classes.get(_called(node.id), ()):
-                if not self._apart or cls.name == node.id:
-                    self._class(cls, node)
-        elif isinstance(node, ast.Attribute):
-            self._say(node.attr)
-            self.known = self.known and not (node.attr not in _BUILTINS and self._by_name(node, node.attr))
-            for cls in self._classes.get(node.attr, ()):
+    def _lambda(self, node: ast.Lambda) -> None:
+        self._queue.append(node.body)
+
+    def _define(self, node: ast.ClassDef) -> None:
+        self._queue += [*node.bases, *(k.value for k in node.keywords), *node.decorator_list, *node.body]
+        if node.keywords or node.decorator_list or any(self._registers(base) for base in node.bases):
+            self._all_of(node)  # it may be in a table of classes
+
+    def _function(self, node: Function) -> None:
+        defaults = (d for d in node.args.kw_defaults if d is not None)
+        self._queue += [*node.decorator_list, *node.args.defaults, *defaults]
+        if node.decorator_list:
+            self._reach(node)  # whoever decorates it may run it
+
+    def _name(self, node: ast.Name) -> None:
+        self._say(node.id, self._apart)
+        self.known = self.known and not self._by_name(node, node.id)
+        for cls in self._classes.get(_called(node.id), ()):
+            if not self._apart or cls.name == node.id:
                 self._class(cls, node)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+
+    def _attribute(self, node: ast.Attribute) -> None:
+        self._say(node.attr)
+        self.known = self.known and not (node.attr not in _BUILTINS and self._by_name(node, node.attr))
+        for cls in self._classes.get(node.attr, ()):
+            self._class(cls, node)
+
+    def _constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, str):
             self._say(node.value)
 
     def _say(self, name: str, apart: bool = False) -> None:
@@ -88,9 +104,11 @@ class Reached:
 
     def _by_name(self, node: ast.AST, name: str) -> bool:
         """Whether something is asked for by a name that is not written out: `getattr(trainer, args.mode)`."""
+        if name not in _BY_NAME:
+            return False
         call = self.index.parents.get(node)
         asked = call.args[1] if isinstance(call, ast.Call) and len(call.args) > 1 and call.func is node else None
-        return name in _BY_NAME and not (name == "getattr" and isinstance(asked, ast.Constant))
+        return not (name == "getattr" and isinstance(asked, ast.Constant))
 
     def _reach(self, function: ast.AST) -> None:
         if function not in self.functions and isinstance(function, FUNCTIONS):

@@ -167,9 +167,12 @@ class Timeline:
     def calls_into(self, statement: ast.stmt | ast.expr) -> Set[Function]:
         """Functions of the script that a statement, or an expression, may run, always in the same order."""
         found: dict[Function, None] = {}
+        calling = self.index.calling
         stack: list[ast.AST] = [statement]
         while stack:
             node = stack.pop()
+            if node not in calling:
+                continue
             if isinstance(node, ast.Call):
                 target = self.resolver.callee(node)
                 targets = [target] if isinstance(target, FUNCTIONS) else [*self.resolver.called.get(node, ())]

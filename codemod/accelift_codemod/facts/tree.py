@@ -16,12 +16,23 @@ SHARED = frozenset(
     for kind in family.__subclasses__()
 )
 # Fields that hold no nodes, or shared ones alone.
-_LEAVES = frozenset({"ctx", "op", "ops", "type_comment", "type_ignores", "kind", "attr", "id"})
+_LEAVES = frozenset(
+    {"ctx", "op", "ops", "type_comment", "type_ignores", "kind", "attr", "id", "arg", "asname", "level"}
+)
+# Nodes in whose lists there are also texts, or None.
+_MIXED = frozenset({ast.Dict, ast.arguments, ast.Global, ast.Nonlocal, ast.MatchMapping, ast.MatchClass})
 _KEPT = (ast.Module, ast.stmt)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {ast.Constant: ()}  # asked of a kind of node for the first time
 _NONE: list[ast.AST] = []  # in names and constants, which most nodes are
 _GIVE_BACK = frozenset({"to", "cuda", "train", "eval"})
+
+
+def node_fields(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields of a kind of node that may hold nodes, but contexts and operators."""
+    if kind not in _FIELDS:
+        _FIELDS[kind] = tuple(name for name in kind._fields if name not in _LEAVES)
+    return _FIELDS[kind]
 
 
 def children(node: ast.AST) -> list[ast.AST]:
@@ -33,12 +44,12 @@ def children(node: ast.AST) -> list[ast.AST]:
         kind = node.__class__
         fields = _FIELDS.get(kind)
         if fields is None:
-            fields = _FIELDS[kind] = tuple(name for name in kind._fields if name not in _LEAVES)
+            fields = node_fields(kind)
         known = [] if fields else _NONE
         for name in fields:
             value = parts.get(name)
             if value.__class__ is list:
-                known += [v for v in value if isinstance(v, ast.AST) and v.__class__ not in SHARED]
+                known += [v for v in value if isinstance(v, ast.AST)] if kind in _MIXED else value
             elif isinstance(value, ast.AST):
                 known.append(value)
         parts[CHILDREN] = known

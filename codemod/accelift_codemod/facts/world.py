@@ -19,6 +19,7 @@ from accelift_codemod.facts.ranks import Ranks
 from accelift_codemod.facts.seeding import Seeding
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.together import Collectives
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Key, Role, Value, Values, key
 
 _FILLS = frozenset("append appendleft extend add insert put push store".split())
@@ -212,7 +213,7 @@ class World:
         """Whether the script deals items out to its processes itself: a part of something, by the process's number."""
         if any(True for _ in self.verbs("split_between_processes")):
             return True
-        bounds = [n.lower for n in ast.walk(self.index.tree) if isinstance(n, ast.Slice) and n.lower is not None]
+        bounds = [n.lower for n in walk(self.index.tree) if isinstance(n, ast.Slice) and n.lower is not None]
         bounds += [a for c in self.calls if self.resolver.builtin(c.func) == "range" for a in c.args[:1]]
 
         def other(node: ast.AST) -> bool:
@@ -321,7 +322,7 @@ class World:
 
     def shared_among(self, value: ast.AST) -> bool:
         """Whether a value may be divided by the number of processes."""
-        for node in ast.walk(self.index.tree):
+        for node in walk(self.index.tree):
             given: tuple[ast.expr, ast.expr] | None = None
             if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, (ast.Div, ast.FloorDiv)):
                 given = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
@@ -348,7 +349,7 @@ class World:
     @cached_property
     def _words(self) -> set[str]:
         found = set(self.index.attributes)
-        for node in ast.walk(self.index.tree):
+        for node in walk(self.index.tree):
             if isinstance(node, ast.Name):
                 found.add(node.id)
             elif isinstance(node, (ast.keyword, ast.arg)) and node.arg:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts.index import position
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -73,7 +74,7 @@ with accelerator.accumulate(model):
     def _leaves_before(self, context: ast.With, call: ast.Call) -> bool:
         return any(
             isinstance(n, (ast.Continue, ast.Break, ast.Return)) and position(n) < position(call)
-            for n in ast.walk(context)
+            for n in walk(context)
             if isinstance(n, ast.stmt)
         )
 
@@ -183,4 +184,4 @@ with accelerator.accumulate(model):
 
 def _own(context: ast.With) -> list[ast.Call]:
     """The calls inside a block, in source order."""
-    return sorted((n for s in context.body for n in ast.walk(s) if isinstance(n, ast.Call)), key=position)
+    return sorted((n for s in context.body for n in walk(s) if isinstance(n, ast.Call)), key=position)

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts.index import FUNCTIONS, position
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -153,7 +154,7 @@ for inputs in loader:
         if isinstance(parent, (ast.If, ast.Try)):
             return (first in parent.body) != (second in parent.body)
         leaves = (ast.Continue, ast.Break, ast.Return)
-        return isinstance(first, ast.If) and any(isinstance(n, leaves) for n in ast.walk(first))
+        return isinstance(first, ast.If) and any(isinstance(n, leaves) for n in walk(first))
 
 
 class NoSteps(Lint):

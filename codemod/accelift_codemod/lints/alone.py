@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.facts.index import position
 from accelift_codemod.facts.norms import keeps_averages
 from accelift_codemod.facts.ranks import Guard
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -49,7 +50,7 @@ def _has_buffers(world: World, model: Value) -> bool:
     resolver = world.resolver
     made: list[ast.AST] = [model.origin]
     made += [part for cls in resolver.ancestry(model.declaration) for part in cls.body]
-    for call in (n for part in made for n in ast.walk(part) if isinstance(n, ast.Call)):
+    for call in (n for part in made for n in walk(part) if isinstance(n, ast.Call)):
         registers = isinstance(call.func, ast.Attribute) and call.func.attr == "register_buffer"
         if registers or keeps_averages(resolver, call):
             return True

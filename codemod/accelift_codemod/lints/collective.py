@@ -9,6 +9,7 @@ from accelift_codemod.facts.flow import Local
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, position
 from accelift_codemod.facts.ranks import Guard
 from accelift_codemod.facts.together import Together
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint, alone
@@ -193,7 +194,7 @@ for inputs, targets in loader:
 
     def check(self, world: World) -> Iterator[Finding]:
         seen: set[ast.AST] = set()
-        for node in sorted((n for n in ast.walk(world.index.tree) if isinstance(n, _LEAVING)), key=position):
+        for node in sorted((n for n in walk(world.index.tree) if isinstance(n, _LEAVING)), key=position):
             test = self._decides(world, node)
             if test is None or test[0] in seen:
                 continue
@@ -288,7 +289,7 @@ for inputs, targets in loader:
         loops = world.index.enclosing_loops(test)
         if not loops:
             return None  # leaving a function early: COLL-MAIN
-        inside = set(ast.walk(test))
+        inside = set(walk(test))
         if isinstance(node, ast.Return):
             places = loops
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -65,7 +66,7 @@ loader = accelerator.prepare(DataLoader(dataset, batch_size=32, shuffle=True))
             return None
         for value in world.resolver.values(dataset):
             for cls in world.resolver.ancestry(value.declaration):
-                for node in ast.walk(cls):
+                for node in walk(cls):
                     if self._takes_turns(world, node):
                         return node
         for part in world.flow.sources(dataset):
@@ -163,7 +164,7 @@ for inputs, targets in eval_loader:
         for loop in world.loops:
             if loop.trains or not loop.direct or not loop.body or any(world.is_given(v) for v in loop.loaders):
                 continue
-            calls = [n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Call)]
+            calls = [n for s in loop.body for n in walk(s) if isinstance(n, ast.Call)]
             if world.ranks.perhaps_alone(loop.node) or not any(world.prepared(c.func, Role.MODEL) for c in calls):
                 continue
             assert isinstance(loop.node, (ast.For, ast.AsyncFor))
@@ -252,7 +253,7 @@ def asks_for_process(world: World) -> bool:
         (isinstance(n, ast.Attribute) and n.attr in ("get_rank", "split_between_processes"))
         or (isinstance(n, ast.Constant) and n.value in ("RANK", "LOCAL_RANK", "rank", "local_rank"))
         or (isinstance(n, ast.Name) and n.id in ("split_dataset_by_node", "DistributedSampler", "get_rank"))
-        for n in ast.walk(world.index.tree)
+        for n in walk(world.index.tree)
     )
 
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts.accelerate import is_state
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -80,7 +81,7 @@ for inputs, targets in loader:
     def _makes_cuda(self, world: World, value: Value) -> bool:
         return any(
             isinstance(n, ast.Constant) and isinstance(n.value, str) and n.value.startswith(("cuda", "mps", "xpu"))
-            for n in ast.walk(value.origin)
+            for n in walk(value.origin)
         )
 
 
@@ -117,7 +118,7 @@ state = torch.load("state.pt", map_location="cpu")
 
     def _visible(self, world: World) -> Iterator[Finding]:
         """`os.environ["CUDA_VISIBLE_DEVICES"] = "0"`."""
-        for node in (n for n in ast.walk(world.index.tree) if isinstance(n, ast.Assign)):
+        for node in (n for n in walk(world.index.tree) if isinstance(n, ast.Assign)):
             target, value = node.targets[0], node.value
             if (
                 isinstance(target, ast.Subscript)

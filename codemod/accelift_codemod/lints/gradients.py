@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.freezing import Switch, switches
 from accelift_codemod.facts.index import position
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -95,7 +96,7 @@ accelerator.backward(criterion(logits, targets) + penalty(features))
 
     def _again(self, world: World, first: ast.Call, second: ast.Call, shared: set[ast.Call]) -> bool:
         """Whether something between two passes may run the model again, so that the wrapper expects another one."""
-        function, own = world.index.function(first), set(ast.walk(first))
+        function, own = world.index.function(first), set(walk(first))
         known = {v.origin for forward in shared for v in world.resolver.values(forward.func)}
         for call in world.calls:
             if not position(first) < position(call) < position(second) or world.index.function(call) is not function:
@@ -236,7 +237,7 @@ with torch.no_grad():
         def ends(node: ast.AST) -> bool:
             return node is call or _cut_value(node) or world.flow.names_prepared(node)
 
-        for statement in (n for n in ast.walk(function or world.index.tree) if isinstance(n, ast.stmt)):
+        for statement in (n for n in walk(function or world.index.tree) if isinstance(n, ast.stmt)):
             given: list[ast.expr] = []
             if isinstance(statement, ast.AugAssign):
                 given = [statement.value]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.facts.index import How
 from accelift_codemod.facts.layout.algebra import Layout
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -173,7 +174,7 @@ accelerator.backward(loss)
 
     def check(self, world: World) -> Iterator[Finding]:
         for call, loss, made in _of_layout(world, Layout.MIXED):
-            if any(isinstance(n, ast.Call) and world.qualified(n) == _GRADIENTS for n in ast.walk(made)):
+            if any(isinstance(n, ast.Call) and world.qualified(n) == _GRADIENTS for n in walk(made)):
                 what = "is weighted by gradients of this process's share of the batch, and every process has other ones"
                 remedy = 'average them with accelerator.reduce(..., reduction="mean") before'
             else:
@@ -240,10 +241,10 @@ def _all_are_labels(world: World, call: ast.Call) -> bool:
         return ast.dump(_plain(world, labels)) == ast.dump(_plain(world, ids))
     made = [
         n.value
-        for n in ast.walk(world.index.tree)
+        for n in walk(world.index.tree)
         if isinstance(n, ast.Assign) and any(_entry(target) == "labels" for target in n.targets)
     ]
-    ignored = any(isinstance(n, ast.Constant) and n.value == 100 for n in ast.walk(world.index.tree))
+    ignored = any(isinstance(n, ast.Constant) and n.value == 100 for n in walk(world.index.tree))
     collates = any(world.qualified(c).partition(".DataCollatorFor")[1] for c in world.calls)
     copies = bool(made) and all(_entry(_plain(world, value)) == "input_ids" for value in made)
     return None in given and copies and not ignored and not collates

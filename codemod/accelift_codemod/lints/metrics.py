@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from accelift_codemod.facts.flow import Local
 from accelift_codemod.facts.index import How, Scope, position
 from accelift_codemod.facts.loops import BatchLoop
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -44,7 +45,7 @@ class _Evaluation(Lint):
         return any(
             isinstance(n, ast.Attribute) and n.attr in ("step", "backward", "train_step")
             for s in loop.body
-            for n in ast.walk(s)
+            for n in walk(s)
         )
 
     def _padded(self, world: World, loop: BatchLoop) -> bool:
@@ -62,7 +63,7 @@ class _Evaluation(Lint):
         return "drop_last" in loader.arguments and not (isinstance(told, ast.Constant) and told.value is False)
 
     def _sums(self, world: World, loop: BatchLoop) -> Iterator[Sum]:
-        for statement in (n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.stmt)):
+        for statement in (n for s in loop.body for n in walk(s) if isinstance(n, ast.stmt)):
             collected = self._collected(world, statement)
             if collected is None:
                 continue
@@ -116,20 +117,20 @@ class _Evaluation(Lint):
             return False
         adds = any(
             isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Attribute) and isinstance(n.op, ast.Add)
-            for n in ast.walk(method)  # type: ignore[arg-type]
+            for n in walk(method)  # type: ignore[arg-type]
         )
         return adds and not any(
-            isinstance(n, ast.Call) and (world.together.of(n) or world.flow.unknown(n)) for n in ast.walk(owner)
+            isinstance(n, ast.Call) and (world.together.of(n) or world.flow.unknown(n)) for n in walk(owner)
         )
 
     def _begins_inside(self, world: World, owner: Scope, name: str, loop: BatchLoop, statement: ast.stmt) -> bool:
         """Whether a variable is set anew in each iteration, otherwise than by a statement."""
-        inside = set(ast.walk(loop.node)) - set(ast.walk(statement))
+        inside = set(walk(loop.node)) - set(walk(statement))
         return any(b.node in inside for b in owner.bindings[name] if b.how is not How.AUGMENT)
 
     def _reads(self, world: World, found: Sum, loop: BatchLoop) -> list[ast.Name]:
         """Where the variable is read after the loop."""
-        inside = set(ast.walk(loop.node))
+        inside = set(walk(loop.node))
         return [
             n
             for n in world.facts.loads(found.owner, found.name)
@@ -243,7 +244,7 @@ for inputs, targets in eval_loader:
             if not self._padded(world, loop):
                 continue
             assert isinstance(loop.node, (ast.For, ast.AsyncFor))
-            for call in (n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Call)):
+            for call in (n for s in loop.body for n in walk(s) if isinstance(n, ast.Call)):
                 if world.together.of(call) != "gather" or not call.args:
                     continue
                 local = world.flow.local(call.args[0])
@@ -265,7 +266,7 @@ for inputs, targets in eval_loader:
     def _truncates(self, world: World, call: ast.Call) -> bool:
         """Whether what a call returns is cut to length: the repeated samples may be left out by the script itself."""
         home = world.index.function(call)
-        for node in ast.walk(world.index.tree):
+        for node in walk(world.index.tree):
             if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and node.slice.upper is not None:
                 if world.index.function(node) is home and world.onwards.holds(node.value, call):
                     return True
@@ -298,7 +299,7 @@ for inputs, targets in eval_loader:
         for loop in self._loops(world):
             if not self._padded(world, loop):
                 continue
-            inside = set(ast.walk(loop.node))
+            inside = set(walk(loop.node))
             for found in self._sums(world, loop):
                 call = self._gathered(world, found)
                 if call is None or call in inside or world.together.of(call) not in _GATHERING:

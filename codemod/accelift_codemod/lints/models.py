@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role, Value, Values
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -67,7 +68,7 @@ loss = model(batch)
                         f"which has no `{node.attr}`",
                         "call it from forward if it trains, else on accelerator.unwrap_model(...)",
                     )
-        for subscript in (n for n in ast.walk(world.index.tree) if isinstance(n, ast.Subscript)):
+        for subscript in (n for n in walk(world.index.tree) if isinstance(n, ast.Subscript)):
             models = world.prepared(subscript.value, Role.MODEL)
             if models and all(m.name == "torch.nn.Sequential" for m in models) and not self._asks(world, subscript):
                 yield Finding(
@@ -105,7 +106,7 @@ loss = model(batch)
         original = world.original(model)
         for call in world.index.methods.get("parameters", []):
             assert isinstance(call.func, ast.Attribute)
-            whole = [n for n in ast.walk(call.func.value) if isinstance(n, (ast.Name, ast.Attribute))]  # and its parts
+            whole = [n for n in walk(call.func.value) if isinstance(n, (ast.Name, ast.Attribute))]  # and its parts
             if any(world.original(v).origin is original.origin for n in whole for v in world.resolver.values(n)):
                 around = [c for c in world.index.ancestors(call) if isinstance(c, ast.Call)]
                 optimizers = {optimizer.call for optimizer in world.optimizers}
@@ -119,7 +120,7 @@ loss = model(batch)
             if world.resolver.method(model.declaration, name) is not None:
                 return True
             for cls in world.resolver.ancestry(model.declaration):
-                for node in ast.walk(cls):
+                for node in walk(cls):
                     if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr == name:
                         if isinstance(node.value, ast.Name) and node.value.id == "self":
                             return True
@@ -149,12 +150,12 @@ loss = model(batch)
             if isinstance(parent, (ast.If, ast.IfExp, ast.Try)):
                 test = getattr(parent, "test", None)
                 if test is None or any(
-                    isinstance(n, ast.Name) and n.id in ("hasattr", "isinstance", "getattr") for n in ast.walk(test)
+                    isinstance(n, ast.Name) and n.id in ("hasattr", "isinstance", "getattr") for n in walk(test)
                 ):
                     return True
                 if any(
                     isinstance(n, ast.Attribute) and n.attr in ("num_processes", "distributed_type", "use_distributed")
-                    for n in ast.walk(test)
+                    for n in walk(test)
                 ):
                     return True
         return False
@@ -214,7 +215,7 @@ loss = model(batch)
 
 def _goes_into_wrapper(node: ast.AST) -> bool:
     """Whether a part of the script knows of a wrapper, and asks for what is in it."""
-    return any(isinstance(n, ast.Attribute) and n.attr == "module" for n in ast.walk(node))
+    return any(isinstance(n, ast.Attribute) and n.attr == "module" for n in walk(node))
 
 
 class LoaderAttribute(Lint):
@@ -302,7 +303,7 @@ for epoch in range(epochs):
                 )
 
     def _trains(self, world: World, loop: ast.AST) -> bool:
-        for node in ast.walk(loop):
+        for node in walk(loop):
             if isinstance(node, ast.Call):
                 if world.together.verb(node) == "backward":
                     return True

@@ -9,6 +9,7 @@ from itertools import pairwise
 from accelift_codemod.facts.chance import drawn_from, seeds
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.loops import BatchLoop
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -136,7 +137,7 @@ for inputs in accelerator.prepare(DataLoader(Noisy())):
         for data in world.resolver.values(loader.arguments.get("dataset")):
             for name in ("__getitem__", "__iter__"):
                 method = world.resolver.method(data.declaration, name)
-                for node in ast.walk(method) if method is not None else ():
+                for node in walk(method) if method is not None else ():
                     if isinstance(node, ast.Call) and drawn_from(world.resolver, node):
                         return node
         return None
@@ -145,7 +146,7 @@ for inputs in accelerator.prepare(DataLoader(Noisy())):
 def _drawn_in(world: World, loop: BatchLoop) -> Iterator[ast.Call]:
     """The calls in the body of a loop that draw random numbers with every batch, on every process."""
     for statement in loop.body:
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, ast.Call) and drawn_from(world.resolver, node):
                 if not world.ranks.perhaps_alone(node) and not any(
                     isinstance(p, FUNCTIONS) for p in _between(world, node, loop.node)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.facts import files, library, paths
 from accelift_codemod.facts.ranks import mentions_process, words
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -194,7 +195,7 @@ accelerator.save(state, "checkpoint.pt")
 
     def _remedy(self, world: World, call: ast.Call) -> str:
         given = [*call.args, *(k.value for k in call.keywords)]
-        inside = [n for g in given for n in ast.walk(g) if isinstance(n, ast.Call)]
+        inside = [n for g in given for n in walk(g) if isinstance(n, ast.Call)]
         together = next((n for n in inside if world.together.of(n) or world.together.verb(n) == "get_state_dict"), None)
         if together is not None:  # under a guard, the others would wait
             if isinstance(call.func, ast.Attribute) and call.func.attr == "save_pretrained":

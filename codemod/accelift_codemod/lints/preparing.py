@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.facts.freezing import Switch, switches
 from accelift_codemod.facts.index import position
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -68,7 +69,7 @@ model, optimizer = accelerator.prepare(model, optimizer)
         if owner is None:
             return False
         for load in world.facts.loads(owner, argument.id):
-            if not position(off.node) <= position(load) < position(prepare) or load in ast.walk(off.node):
+            if not position(off.node) <= position(load) < position(prepare) or load in walk(off.node):
                 continue
             parent = index.parents.get(load)
             if not (

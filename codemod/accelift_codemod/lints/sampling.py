@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.facts.accelerate import is_accelerator
 from accelift_codemod.facts.chance import drawn_from, shuffles
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -62,7 +63,7 @@ loader = accelerator.prepare(DataLoader(dataset, sampler=Shuffled(dataset)))
         if world.library == "accelerate" and name != "dataset":
             for value in world.resolver.values(argument):
                 method = world.resolver.method(value.declaration, "__iter__")
-                for node in ast.walk(method) if method is not None else ():
+                for node in walk(method) if method is not None else ():
                     if isinstance(node, ast.Call) and shuffles(world.resolver, node):
                         return node
         for value in world.resolver.values(argument):
@@ -205,7 +206,7 @@ loader = accelerator.prepare(DataLoader(dataset, batch_sampler=Buckets(lengths, 
         method = world.resolver.method(sampler.declaration, "__iter__")
         if method is None or not self._has_size(world, sampler):
             return None
-        for node in ast.walk(method):
+        for node in walk(method):
             if not isinstance(node, ast.Yield) or len(world.index.enclosing_loops(node)) < 2:
                 continue
             inner = world.index.enclosing_loops(node)[0]

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -71,7 +72,7 @@ for epoch in range(epochs):
             if not loops or any(loop.node in loops for loop in world.loops):
                 continue
             if not any(loops[0] in world.index.enclosing_loops(loop.node) for loop in trains):
-                if not any(self._trains_in(world, n) for n in ast.walk(loops[0]) if isinstance(n, ast.Call)):
+                if not any(self._trains_in(world, n) for n in walk(loops[0]) if isinstance(n, ast.Call)):
                     continue
             made = scheduler.origin
             if mentions_process_count(world, made):

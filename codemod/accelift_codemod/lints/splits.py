@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts.chance import drawn_from, shuffles
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -70,9 +71,7 @@ train_set, test_set = random_split(dataset, [800, 200], generator=torch.Generato
 
     def _by_hand(self, world: World) -> Iterator[Finding]:
         """Two parts of what was put into a random order, of which one is prepared: `order[:80]`, `order[80:]`."""
-        cuts = [
-            n for n in ast.walk(world.index.tree) if isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Slice)
-        ]
+        cuts = [n for n in walk(world.index.tree) if isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Slice)]
         used: set[ast.AST] = set()
         for _, value in prepared_loaders(world) if cuts else ():
             dataset = world.facts.objects.loader(value).arguments.get("dataset")

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts.objects import Optimizer
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -281,7 +282,7 @@ for batch in loader:
         for loop in world.loops:
             if not loop.trains:
                 continue
-            calls = [n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Call)]
+            calls = [n for s in loop.body for n in walk(s) if isinstance(n, ast.Call)]
             backwards = [c for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr == "backward"]
             steps = [c for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr == "step"]
             contexts = [self._context(world, c, loop.node) for c in backwards]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.loops import BatchLoop
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role, Value, Values
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -107,7 +108,7 @@ for inputs, targets in loader:
         """What a loop draws from, if it was made of loaders before they were prepared: `batches = iter(loader)`."""
         origins = {v.origin for v in loop.loaders}
         prepares = [c for a, c in world.prepared_arguments if {v.origin for v in world.resolver.values(a)} & origins]
-        for name in (n for n in ast.walk(loop.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)):
+        for name in (n for n in walk(loop.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)):
             bindings = world.resolver.bindings(name)
             made = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
             if not isinstance(made, ast.Call) or not made.args or {v.origin for v in _drawn(world, made)} != origins:
@@ -121,7 +122,7 @@ for inputs, targets in loader:
         seen: set[ast.AST] = set()
         queue: list[ast.AST] = [*statements]
         while queue:
-            for node in ast.walk(queue.pop()):
+            for node in walk(queue.pop()):
                 if isinstance(node, ast.Call):
                     yield node
                     target = world.resolver.callee(node)

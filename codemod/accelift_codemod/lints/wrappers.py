@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from accelift_codemod.facts.index import How, position
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -69,7 +70,7 @@ print(scheduler.scheduler.last_epoch)
             if isinstance(parent, ast.Try):
                 return True
             if isinstance(parent, (ast.If, ast.IfExp)):
-                if any(isinstance(n, ast.Name) and n.id in ("hasattr", "isinstance") for n in ast.walk(parent.test)):
+                if any(isinstance(n, ast.Name) and n.id in ("hasattr", "isinstance") for n in walk(parent.test)):
                     return True
         return False
 
@@ -112,7 +113,7 @@ optimizer.param_groups[0]["lr"] = 0.01
 
     def _stale(self, world: World) -> Iterator[Finding]:
         """Parameter groups that are kept before `prepare`, and changed after it."""
-        for statement in (n for n in ast.walk(world.index.tree) if isinstance(n, (ast.Assign, ast.AugAssign))):
+        for statement in (n for n in walk(world.index.tree) if isinstance(n, (ast.Assign, ast.AugAssign))):
             for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
                 name = target.value if isinstance(target, ast.Subscript) else None
                 if not isinstance(name, ast.Name):

@@ -149,8 +149,9 @@ def _writes(draft: Draft, visit: Visit) -> Iterator[tuple[ast.AST, str]]:
 
 def _has(value: ast.expr, target: ast.expr) -> bool:
     """Whether a value is computed with what it takes the place of: `self.seen = self.seen + len(x)`."""
-    text = ast.unparse(target)
-    return any(isinstance(n, ast.Attribute) and ast.unparse(n) == text for n in ast.walk(value))
+    name = target.attr if isinstance(target, ast.Attribute) else ""
+    named = [n for n in walk(value) if isinstance(n, ast.Attribute) and n.attr == name]
+    return bool(named) and ast.unparse(target) in map(ast.unparse, named)
 
 
 def _is_number(draft: Draft, node: ast.expr, tainted: set[str], adds: bool) -> bool:
@@ -213,7 +214,7 @@ def _first(node: ast.expr) -> bool:
 def _reads(draft: Draft, cls: ast.ClassDef, name: str, write: ast.AST) -> list[Read]:
     """Where others read an attribute of the objects of a class, or its other methods do."""
     resolver = draft.facts.resolver
-    inside = {*ast.walk(write)}
+    inside = {*walk(write)}
     found: list[Read] = []
     for read in draft.facts.index.attributes.get(name, []):
         if read in inside or not isinstance(read.ctx, ast.Load):

@@ -74,7 +74,8 @@ class Copy(Copier):
         owner = self.index.scope(node).owner(node.id)
         target = self._target(owner, node.id)
         new = self._used(node, target) or ast.Name(self._variable(owner, node.id), node.ctx)
-        self._hand_on(node, new, target)
+        if isinstance(target, Module):
+            self._hand_on(node, new, target)
         return new
 
     def _attribute(self, node: ast.Attribute) -> ast.expr | None:
@@ -85,11 +86,11 @@ class Copy(Copier):
             return new
         return self._used(node, target)
 
-    def _hand_on(self, node: ast.expr, new: ast.expr, target: Target | None) -> None:
+    def _hand_on(self, node: ast.expr, new: ast.expr, target: Module) -> None:
         """Note a module that is given to a call, where something may be looked up in it."""
         parent = self.index.parents[node]
         call = self.index.parents[parent] if isinstance(parent, ast.keyword) else parent
-        if isinstance(target, Module) and isinstance(call, ast.Call) and node is not call.func:
+        if isinstance(call, ast.Call) and node is not call.func:
             members = self.linker.members(target)
             self.modules[new] = [v.marked for v in members]
             self.more |= {new} if self.linker.has_more(target) else set()
@@ -176,10 +177,10 @@ class Copy(Copier):
         """What an import has bound, where a name is read before it is bound otherwise: `model = model.Net()`."""
         bindings = owner.bindings.get(node.id, []) if owner is self.index.scope(node) and owner is not None else []
         imports = [b for b in bindings if b.how is How.IMPORT]
+        if len(imports) != 1 or len(bindings) == 1 or self.index.enclosing_loops(node):
+            return None
         statement = self.index.statement(node)
         later = {self.index.statement(b.node) for b in bindings if b.how is not How.IMPORT}
-        if len(imports) != 1 or not later or self.index.enclosing_loops(node):
-            return None
         if any(self.index.scope(s) is not owner or position(s) < position(statement) for s in later):
             return None
         if position(imports[0].node) > position(statement) or not isinstance(statement, ast.Assign):

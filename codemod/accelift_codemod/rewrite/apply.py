@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import cast
 
 from accelift_codemod.facts.index import FUNCTIONS, Index
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import STATEMENT_OPERATIONS, Edit, Operation, Span
 from accelift_codemod.rewrite.apart import Apart
 from accelift_codemod.rewrite.compose import Composer
@@ -54,7 +55,7 @@ def _touched(places: Places, located: Located) -> tuple[frozenset[ast.AST], Coun
             headers.update(places.covered(cast(ast.stmt, node), edit.span))
         elif edit.operation in (Operation.DROP, Operation.SWAP):
             for gone in places.covered(cast(ast.stmt, node), edit.span):
-                edited.update(n for n in ast.walk(gone) if isinstance(n, ast.stmt))
+                edited.update(n for n in walk(gone) if isinstance(n, ast.stmt))
     return frozenset(edited), headers
 
 

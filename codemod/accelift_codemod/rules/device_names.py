@@ -107,9 +107,12 @@ def _spelled(draft: Draft, node: ast.expr) -> ast.expr | None:
     return device if _is(draft, device) and _is_object(draft, device) else None
 
 
+_FILLED = frozenset({ast.FormattedValue, ast.Call, ast.BinOp})
+
+
 def _filled_in(draft: Draft) -> Iterator[ast.expr]:
     """The devices whose names are put into texts that are not only shown: `f"{device}.pt"`, `"%s.pt" % device`."""
-    for node in draft.facts.index.parents:
+    for node in (n for n in draft.facts.index.parents if n.__class__ in _FILLED):
         parts: list[ast.expr] = []
         if isinstance(node, ast.FormattedValue) and node.conversion in (-1, ord("s")):
             parts = [node.value]

@@ -11,6 +11,7 @@ from accelift_codemod.facts import Role, library
 from accelift_codemod.facts.index import How, position
 from accelift_codemod.facts.numbers import Part
 from accelift_codemod.facts.processes import Sum
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.reasons import refuse
 from accelift_codemod.rules import Explained, Rule
@@ -264,7 +265,7 @@ if accelerator.is_main_process:
         for test in (n for n in draft.facts.index.parents if isinstance(n, ast.Compare)):
             several = _asks_for_several(draft, test) if draft.facts.runs(test) and not draft.gone(test) else ""
             if several:
-                tested.update(n for n in ast.walk(test) if n in processes.sources)
+                tested.update(n for n in walk(test) if n in processes.sources)
                 reason = "a rank below 0 stands for one process without a launcher"
                 code = f"{{accelerator}}.num_processes {several} 1"
                 yield draft.edit(_RULE, test, Operation.BECOME, reason, code, need=Need.STRONG)
@@ -273,7 +274,7 @@ if accelerator.is_main_process:
             if found is None or draft.gone(test):
                 continue
             part, on_main = found
-            sources = [n for n in ast.walk(test) if n in processes.sources]
+            sources = [n for n in walk(test) if n in processes.sources]
             tested.update(sources)
             which = "is_main_process" if part is Part.RANK else "is_local_main_process"
             code = f"{{accelerator}}.{which}" if on_main else f"not {{accelerator}}.{which}"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role
 from accelift_codemod.facts.passing import drawn_from
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.onward import reached, reads_of
 from accelift_codemod.measured.steering import steers
 from accelift_codemod.plan import Edit, Finding, Severity
@@ -85,9 +86,9 @@ class LaterLooks(Rule):
             return isinstance(index.value, int) and index.value > 0
         bindings = draft.facts.resolver.bindings(index) if isinstance(index, ast.Name) else []
         counted = [b.value for b in bindings if b.how is How.LOOP and isinstance(b.value, ast.Call)]
-        lengths = (c for v in counted for c in ast.walk(v) if isinstance(c, ast.Call))
+        lengths = (c for v in counted for c in walk(v) if isinstance(c, ast.Call))
         known = any(draft.facts.resolver.builtin(c.func) in ("len", "enumerate") for c in lengths)
-        sized = any(isinstance(n, ast.Attribute) and n.attr in ("size", "shape") for v in counted for n in ast.walk(v))
+        sized = any(isinstance(n, ast.Attribute) and n.attr in ("size", "shape") for v in counted for n in walk(v))
         return bool(counted) and not known and not sized
 
     def _asks_for_width(self, draft: Draft, call: ast.Call) -> bool:

@@ -10,6 +10,7 @@ from accelift_codemod.facts import Facts, Function
 from accelift_codemod.facts.idle import Idle
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.numbers import AVAILABLE
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.single.defaults import ASKS, LAUNCHER, UNKNOWN, Defaults, Several, guards
 from accelift_codemod.single.others import may_start, unknown
 
@@ -88,8 +89,8 @@ class Switches:
     def _switched(self) -> Defaults:
         """What is known by the defaults of those options alone by which the script would distribute itself: whoever
         sets another one does not ask for that."""
-        tests = (t for t in self._tests if not any(isinstance(n, ast.BoolOp) for n in ast.walk(t)))
-        asked = {n.attr for t in tests for n in ast.walk(t) if isinstance(n, ast.Attribute)}
+        tests = (t for t in self._tests if not any(isinstance(n, ast.BoolOp) for n in walk(t)))
+        asked = {n.attr for t in tests for n in walk(t) if isinstance(n, ast.Attribute)}
         return Defaults(self.facts, options=asked)
 
     def _given(self, node: ast.Name | ast.Attribute, depth: int) -> list[ast.expr | None]:
@@ -150,8 +151,8 @@ class Switches:
 
     def _of_launcher(self, node: ast.AST) -> bool:
         """Whether an expression asks for what a launcher tells, and for nothing else."""
-        names = [n for n in ast.walk(node) if isinstance(n, ast.Name) and self.resolver.builtin(n) is None]
-        words = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant)}
+        names = [n for n in walk(node) if isinstance(n, ast.Name) and self.resolver.builtin(n) is None]
+        words = {n.value for n in walk(node) if isinstance(n, ast.Constant)}
         return not LAUNCHER.isdisjoint(words) and all(self.resolver.qualified(n) is not None for n in names)
 
     # ---- what is learned

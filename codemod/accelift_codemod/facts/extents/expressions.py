@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import cached_property
 from typing import TypeAlias
 
 from accelift_codemod.facts.extents.data import Data
@@ -137,10 +138,18 @@ class Extents:
         if function.name != "forward" or not isinstance(owner, ast.ClassDef):
             return self.resolver.handed(binding)
         names = [p.arg for p in (*function.args.posonlyargs, *function.args.args)][1:]
-        calls = [c for c in self.index.calls if any(v.declaration is owner for v in self.resolver.values(c.func))]
-        calls = [c for c in calls if not self.resolver.only(c.func, Role.CLASS)]
         place = names.index(binding.name) if binding.name in names else None
-        return [self.resolver.argument(c, place, binding.name) for c in calls]
+        return [self.resolver.argument(c, place, binding.name) for c in self._calls.get(owner, ())]
+
+    @cached_property
+    def _calls(self) -> dict[ast.AST | None, list[ast.Call]]:
+        """The calls of objects of a class."""
+        found: dict[ast.AST | None, list[ast.Call]] = {}
+        for call in self.index.calls:
+            if not self.resolver.only(call.func, Role.CLASS):
+                for owner in {v.declaration for v in self.resolver.values(call.func)}:
+                    found.setdefault(owner, []).append(call)
+        return found
 
     def takes_places(self, function: Function) -> bool:
         """Whether a function is what a data set is asked for a sample with: by a number."""

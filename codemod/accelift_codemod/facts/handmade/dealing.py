@@ -91,7 +91,7 @@ class Dealing:
         for test in (n.test for n in walk(loop) if isinstance(n, (ast.If, ast.While))):
             self.layouts.begin(loop)
             env = self.layouts.before(test, loop.body, self.handmade.start(loop)) or {}
-            for name in (n for n in ast.walk(test) if isinstance(n, ast.Name) and env.get(n.id) is Layout.ROWS):
+            for name in (n for n in walk(test) if isinstance(n, ast.Name) and env.get(n.id) is Layout.ROWS):
                 call = self.index.parents.get(name)
                 if not isinstance(call, ast.Call) or self.resolver.builtin(call.func) != "len":
                     return True

@@ -147,7 +147,7 @@ class Proof:
 
     def _decision(self, step: Step, node: ast.If | ast.While | ast.IfExp) -> None:
         env = self.handmade.environment(step, node) or {}
-        for name in (n for n in ast.walk(node.test) if isinstance(n, ast.Name)):
+        for name in (n for n in walk(node.test) if isinstance(n, ast.Name)):
             layout = env.get(name.id, Layout.CONST)
             if has_rows(layout) or layout in (Layout.COUNT, Layout.SHAPE, Layout.MIXED):
                 raise NotProved(node, f"and `{self.facts.segment(node.test)}` decides by the rows of the batch")
@@ -181,7 +181,7 @@ class Proof:
 
 def stored(statement: ast.AST) -> list[str]:
     """Names that a statement or target binds, in source order."""
-    names = [n for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    names = [n for n in walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
     return [n.id for n in sorted(names, key=lambda n: (n.lineno, n.col_offset))]
 
 

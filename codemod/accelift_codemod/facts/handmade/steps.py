@@ -9,6 +9,7 @@ from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import Function
 from accelift_codemod.facts.layout import Environment
 from accelift_codemod.facts.loops import BatchLoop
+from accelift_codemod.facts.tree import walk
 
 
 class NotProved(Exception):
@@ -69,7 +70,7 @@ class Step:
         if self.function is None:
             return set(self.names)
         found: set[str] = set()
-        for statement in (s for s in self.loop.body if any(c in self.sites for c in ast.walk(s))):
+        for statement in (s for s in self.loop.body if any(c in self.sites for c in walk(s))):
             call = statement.value if isinstance(statement, ast.Expr) else None
             into = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
             found |= stores(statement)

@@ -79,7 +79,7 @@ class Whole:
         seen: list[ast.AST] = []
         while waiting:
             seen.append(waiting.pop())
-            for part in (n for n in ast.walk(seen[-1]) if isinstance(n, ast.Call)):
+            for part in (n for n in walk(seen[-1]) if isinstance(n, ast.Call)):
                 made.add((self.resolver.qualified(part.func) or "").rpartition(".")[2])
                 made.add(part.func.attr if isinstance(part.func, ast.Attribute) else "")
                 inner = (v.declaration for v in self.resolver.values(part) if v.role is Role.MODEL)

@@ -9,6 +9,7 @@ from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.layout import Environment, Layout
 from accelift_codemod.facts.layout.algebra import FIXED, SCALARS
 from accelift_codemod.facts.layout.strides import Strides
+from accelift_codemod.facts.tree import walk
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.handmade import Handmade
@@ -43,6 +44,6 @@ def _counted(handmade: Handmade, step: Step, index: ast.expr, env: Environment) 
     if not isinstance(loop, ast.For) or step.function is not None or not Strides(handmade.resolver, loop).number:
         return False
     numbers = set(stores(loop.target)) - {name for statement in loop.body for name in stores(statement)}
-    if any(isinstance(n, (ast.Call, ast.Slice)) for n in ast.walk(index)):
+    if any(isinstance(n, (ast.Call, ast.Slice)) for n in walk(index)):
         return False
     return all(n.id in numbers or handmade.layouts.read(n, env) in FIXED for n in loads(index))

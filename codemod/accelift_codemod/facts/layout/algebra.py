@@ -45,6 +45,8 @@ class Layout(Enum):
     SHAPE = "the shape of a sample-first tensor"
     UNKNOWN = "not known"
 
+    __hash__ = object.__hash__  # that of Enum is slower, and the tables of layouts ask for it all the time
+
 
 Shape: TypeAlias = "Layout | tuple[Shape, ...]"
 

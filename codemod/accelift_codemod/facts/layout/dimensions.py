@@ -211,14 +211,14 @@ class Dimensions:
         for following in function.body[begin:]:
             shape = following.value if isinstance(following, ast.Assign) else None
             target = following.targets[0] if isinstance(following, ast.Assign) else None
-            if any(isinstance(n, ast.Return) for n in ast.walk(following)):
+            if any(isinstance(n, ast.Return) for n in walk(following)):
                 return None
             if self._shape_of(shape, binding.name) and isinstance(target, (ast.Tuple, ast.List)):
                 starred = any(isinstance(e, ast.Starred) for e in target.elts)
                 return None if starred else len(target.elts)
             if any(
                 isinstance(n, ast.Name) and n.id == binding.name and isinstance(n.ctx, ast.Store)
-                for n in ast.walk(following)
+                for n in walk(following)
             ):
                 return None
         return None

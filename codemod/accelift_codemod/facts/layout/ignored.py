@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 
@@ -19,11 +20,13 @@ _COLLATORS = frozenset(
 
 def marks(resolver: Resolver) -> bool:
     """Whether a program puts the number that is ignored into labels, or into a variable, from which it gets there."""
-    return any(_collates(resolver, n) if isinstance(n, ast.Call) else _is_put(resolver, n) for n in _nodes(resolver))
+    return _marks(resolver, resolver.index.tree)
 
 
-def _nodes(resolver: Resolver) -> list[ast.expr]:
-    return [n for n in walk(resolver.index.tree) if isinstance(n, (ast.Call, ast.Attribute, ast.UnaryOp))]
+@kept
+def _marks(resolver: Resolver, tree: ast.Module) -> bool:
+    nodes = (n for n in walk(tree) if isinstance(n, (ast.Call, ast.Attribute, ast.UnaryOp)))
+    return any(_collates(resolver, n) if isinstance(n, ast.Call) else _is_put(resolver, n) for n in nodes)
 
 
 def _collates(resolver: Resolver, call: ast.Call) -> bool:

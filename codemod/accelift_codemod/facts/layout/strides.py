@@ -7,6 +7,7 @@ import ast
 from accelift_codemod.facts import library
 from accelift_codemod.facts.index import How, position
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.tree import walk
 
 
 class Strides:
@@ -53,7 +54,7 @@ class Strides:
         if self.loop is None:
             return True
         index = self.resolver.index
-        stored = [n for n in ast.walk(self.loop) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
+        stored = [n for n in walk(self.loop) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
         others = [index.statement(n) for n in stored if n.id == name and index.statement(n) is not raises]
         again = isinstance(self.loop, ast.For)
         return not all(again and isinstance(s, ast.Assign) and isinstance(s.value, ast.Constant) for s in others)
