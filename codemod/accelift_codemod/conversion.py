@@ -43,25 +43,28 @@ def convert_script(data: bytes, path: str, options: Options, place: Path | None)
         BadSource: it cannot be decoded, or does not parse.
     """
     source = Source.decode(data, path) if place is None else understood(data, path)
-    result = _as_written(source, options, place)
+    seen: list[Facts] = []
+    result = _as_written(source, options, place, seen=seen)
     if result.plan is None or all(f.code != "ALREADY-DISTRIBUTED" for f in result.plan.findings):
         return result
     from accelift_codemod import one_process  # late: few scripts need it
 
     known = settings.roles(place or Path(source.path))
 
-    def linked(files: Mapping[str, Source]) -> Source | Program:
+    def facts(files: Mapping[str, Source]) -> Facts:
+        if not files and seen and seen[0].known == known:
+            return seen[0]
         entry = files.get(source.path, source)
         try:
-            return (link(entry, place, known, files) if place is not None else None) or entry
+            return Facts((link(entry, place, known, files) if place is not None else None) or entry, known)
         except CannotLink:
-            return entry
+            return Facts(entry, known)
 
     def convert(taken: Single) -> FileResult:
         return _as_written(taken.sources.get(source.path, source), options, place, taken)
 
     try:
-        told = one_process.converted(result, source, place, one_process.Ways(linked, convert, known))
+        told = one_process.converted(result, source, place, one_process.Ways(facts, convert))
     except CannotRewrite as error:
         return _clash(source, str(error), fault=True)
     return _listening(told, options)
@@ -93,17 +96,24 @@ def convert_sparing(
     return result if result.output is not None else None
 
 
-def _as_written(source: Source, options: Options, place: Path | None, taken: Single | None = None) -> FileResult:
-    """The result of a script, and of its files; or of what is left of them."""
+def _as_written(
+    source: Source,
+    options: Options,
+    place: Path | None,
+    taken: Single | None = None,
+    seen: list[Facts] | None = None,
+) -> FileResult:
+    """The result of a script, and of its files; or of what is left of them. The facts that it goes by are put into
+    what is `seen`."""
     if place is None:
-        return convert_source(source, options)
+        return convert_source(source, options, seen=seen)
     try:
         program = link(source, place, settings.roles(place), taken.sources if taken is not None else None)
     except CannotLink as reason:
-        return _unlinked(convert_alone(source, options, place), str(reason))
+        return _unlinked(convert_alone(source, options, place, seen=seen), str(reason))
     if program is None:
-        return convert_alone(source, options, place)
-    return convert_program(program, options, taken=taken)
+        return convert_alone(source, options, place, seen=seen)
+    return convert_program(program, options, taken=taken, seen=seen)
 
 
 def _unlinked(result: FileResult, why: str) -> FileResult:
@@ -120,7 +130,13 @@ def _unlinked(result: FileResult, why: str) -> FileResult:
     return replace(result, plan=replace(plan, outcome=outcome, reason=reason, findings=(finding, *plan.findings)))
 
 
-def convert_alone(source: Source, options: Options, place: Path, spared: frozenset[str] = frozenset()) -> FileResult:
+def convert_alone(
+    source: Source,
+    options: Options,
+    place: Path,
+    spared: frozenset[str] = frozenset(),
+    seen: list[Facts] | None = None,
+) -> FileResult:
     """Convert a script, and leave the project files that it imports as they are. Nothing is written.
 
     Args:
@@ -128,6 +144,7 @@ def convert_alone(source: Source, options: Options, place: Path, spared: frozens
         options: the user's choices.
         place: where it lies.
         spared: its functions whose loops stay as they are.
+        seen: is given the facts.
 
     Raises:
         BadSource: it does not parse.
@@ -135,7 +152,8 @@ def convert_alone(source: Source, options: Options, place: Path, spared: frozens
     real = place.resolve()
 
     def work(wanted: frozenset[_Global]) -> _Attempt:
-        result = convert_source(source, options, wanted=frozenset(name for _, name in wanted), spared=spared)
+        names = frozenset(name for _, name in wanted)
+        result = convert_source(source, options, wanted=names, spared=spared, seen=seen)
         return _shared(real, result, {real: (source, result)}) if result.output is not None else (result, frozenset())
 
     return _sparing(work)
@@ -176,6 +194,7 @@ def convert_source(
     limit: int | None = None,
     wanted: frozenset[str] = frozenset(),
     spared: frozenset[str] = frozenset(),
+    seen: list[Facts] | None = None,
 ) -> FileResult:
     """Convert one decoded script. Nothing is written.
 
@@ -185,6 +204,7 @@ def convert_source(
         limit: the length of lines, if it is not the project's.
         wanted: globals that other files take, and that have to stay.
         spared: functions whose loops stay as they are.
+        seen: is given the facts.
 
     Raises:
         BadSource: it does not parse.
@@ -196,6 +216,8 @@ def convert_source(
         return FileResult(source.path, plan)
     facts = Facts(source, settings.roles(Path(source.path)))
     facts.wanted, facts.spared = wanted, spared
+    if seen is not None:
+        seen.append(facts)
     plan, draft = make_plan(facts, options)
     plan = _without_ignored(plan, options)
     if draft is None:
@@ -216,6 +238,7 @@ def convert_program(
     options: Options,
     spared: frozenset[tuple[str, str]] = frozenset(),
     taken: Single | None = None,
+    seen: list[Facts] | None = None,
 ) -> FileResult:
     """Convert a script and the project files that it imports. Nothing is written.
 
@@ -224,11 +247,12 @@ def convert_program(
         options: the user's choices.
         spared: functions whose loops stay as they are, by file and name.
         taken: what the program is made of, if its own distribution is taken out.
+        seen: is given the facts.
     """
     if not program.mentions(*_TRAINS):
         return convert_source(program.entry.source, options)
     names = frozenset(unit.marked(name) for unit in program.units for path, name in spared if path == str(unit.path))
-    return _sparing(lambda wanted: _convert_program(program, options, wanted, names, taken))
+    return _sparing(lambda wanted: _convert_program(program, options, wanted, names, taken, seen))
 
 
 def _convert_program(
@@ -237,11 +261,14 @@ def _convert_program(
     wanted: frozenset[_Global],
     spared: frozenset[str],
     taken: Single | None,
+    seen: list[Facts] | None,
 ) -> _Attempt:
     facts = Facts(program, settings.roles(program.entry.path))
     read = {unit: {*unit.run_alone, *(name for path, name in wanted if path == unit.path)} for unit in program.units}
     facts.wanted = frozenset(unit.marked(name) for unit, names in read.items() for name in names)
     facts.spared = spared
+    if seen is not None:
+        seen.append(facts)
     plan, draft = make_plan(facts, options)
     if draft is None:
         alone = _left_alone(facts, parts.refusal(program, plan), options)

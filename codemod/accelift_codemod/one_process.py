@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accelift_codemod.facts.index import Index
-from accelift_codemod.facts.values import Role
 from accelift_codemod.gates import unused_imports
 from accelift_codemod.project.finder import Finder, imported, project_folder
 from accelift_codemod.project.users import users
 from accelift_codemod.results import FileResult
-from accelift_codemod.single import Linked, Single, single
+from accelift_codemod.single import Single, Understood, single
 from accelift_codemod.single.back import back
 from accelift_codemod.single.defaults import Several
 from accelift_codemod.source import Source
@@ -20,11 +19,10 @@ from accelift_codemod.source import Source
 
 @dataclass(frozen=True)
 class Ways:
-    """How a script is made one program with its files, and how what is left of it is converted."""
+    """How facts are had of a script with its files, and how what is left of it is converted."""
 
-    linked: Linked
+    facts: Understood
     convert: Callable[[Single], FileResult]
-    known: Mapping[str, Role]
 
 
 def converted(result: FileResult, source: Source, place: Path | None, ways: Ways) -> FileResult:
@@ -36,7 +34,7 @@ def converted(result: FileResult, source: Source, place: Path | None, ways: Ways
         CannotRewrite: a diff would not lead to the output.
     """
     try:
-        found = single(ways.linked, ways.known)
+        found = single(ways.facts)
     except Several as several:
         return _undecided(result, several)
     new = ways.convert(found)

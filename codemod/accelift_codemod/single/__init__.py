@@ -12,7 +12,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from accelift_codemod.facts import Facts, Role
+from accelift_codemod.facts import Facts
 from accelift_codemod.facts.index import Index
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Span
@@ -30,7 +30,7 @@ from accelift_codemod.single.switches import Switches
 from accelift_codemod.source import BadSource, Source
 
 _ROUNDS = 6
-Linked = Callable[[Mapping[str, Source]], Source | Program]
+Understood = Callable[[Mapping[str, Source]], Facts]
 
 
 @dataclass(frozen=True)
@@ -50,17 +50,16 @@ class Single:
         return {path: folded.source for path, folded in self.files.items()}
 
 
-def single(linked: Linked, known: Mapping[str, Role]) -> Single:
+def single(understood: Understood) -> Single:
     """The script for one process in one that also distributes itself.
 
     Args:
-        linked: the script as one program with its files, with other sources of some files.
-        known: what calling functions of libraries gives.
+        understood: the facts of the script with its files, with other sources of some files.
 
     Raises:
         Several: there is none to be told apart; with a reason, if nothing that the script runs makes a process group.
     """
-    taking = _Taking(linked, known)
+    taking = _Taking(understood)
     source = taking.facts.source
     distributes = bool(taking.facts.processes.starts) or (isinstance(source, Source) and bool(distributing(source)))
     try:
@@ -74,9 +73,8 @@ def single(linked: Linked, known: Mapping[str, Role]) -> Single:
 class _Taking:
     """Takes the distribution out of a script and its files, step by step."""
 
-    def __init__(self, linked: Linked, known: Mapping[str, Role]) -> None:
-        self.linked = linked
-        self.known = known
+    def __init__(self, understood: Understood) -> None:
+        self.understood = understood
         self.files: dict[str, Folded] = {}
         self.facts = self._facts()  # of what is left so far
 
@@ -98,8 +96,7 @@ class _Taking:
         return Single(self.files, before.source.path, switch, at, tuple(switches.assumed), tuple(dict.fromkeys(sums)))
 
     def _facts(self) -> Facts:
-        linked = self.linked({path: folded.source for path, folded in self.files.items()})
-        return Facts(linked, self.known)
+        return self.understood({path: folded.source for path, folded in self.files.items()})
 
     def _imports(self, before: Facts) -> list[_Place]:
         """The names that the script itself imports, and that nothing in it uses any more."""
