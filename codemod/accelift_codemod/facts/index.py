@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from functools import cached_property
 
 from accelift_codemod.facts.indexing import Indexing
-from accelift_codemod.facts.memo import memoised
+from accelift_codemod.facts.memo import Answers, memoised
 from accelift_codemod.facts.scopes import (
     COMPREHENSIONS,
     FUNCTIONS,
@@ -38,6 +38,7 @@ __all__ = [
 
 INDEX = "_accelift_index"  # where it is noted on a tree
 _BLOCKS = ("body", "orelse", "finalbody")
+_AROUND = frozenset({*FUNCTIONS, ast.ClassDef, ast.For, ast.AsyncFor, ast.While})
 
 
 class Index(Indexing):
@@ -78,12 +79,12 @@ class Index(Indexing):
             node = self.parents[node]
         return node
 
-    @memoised
-    def scope(self, node: ast.AST) -> Scope:
+    @cached_property
+    def scope(self) -> Callable[[ast.AST], Scope]:
         """The scope in which an expression or statement is evaluated."""
-        known = self._evaluated.get(node)
-        if known is not None:
-            return known
+        return Answers(self._scope, self._evaluated).__getitem__
+
+    def _scope(self, node: ast.AST) -> Scope:
         child, before = node, node
         for parent in self.ancestors(node):
             if parent in self.scopes and not _outside(child, parent):
@@ -143,7 +144,11 @@ class Index(Indexing):
     @memoised
     def enclosing_class(self, node: ast.AST) -> ast.ClassDef | None:
         """The class that directly or indirectly contains the node."""
-        return next((p for p in self.ancestors(node) if isinstance(p, ast.ClassDef)), None)
+        parents = self.parents
+        around = parents.get(node)
+        while around is not None and not isinstance(around, ast.ClassDef):
+            around = parents.get(around)
+        return around
 
     def block(self, statement: ast.stmt) -> tuple[list[ast.stmt], int]:
         """The statement list that holds a statement, and its place there."""
@@ -181,16 +186,16 @@ class Index(Indexing):
     def enclosing_loops(self, node: ast.AST) -> list[ast.AST]:
         """Loop statements around the node within its function, innermost first (not loops it merely feeds)."""
         found: list[ast.AST] = []
-        child = node
-        for parent in self.ancestors(node):
-            if isinstance(parent, (*FUNCTIONS, ast.ClassDef)) and not _outside(child, parent):
-                break
-            if isinstance(parent, (ast.For, ast.AsyncFor)):
-                if child is not parent.iter and child not in parent.orelse:
+        parents = self.parents
+        child, parent = node, parents.get(node)
+        while parent is not None:
+            if parent.__class__ in _AROUND:
+                if isinstance(parent, (*FUNCTIONS, ast.ClassDef)):
+                    if not _outside(child, parent):
+                        break
+                elif child is not getattr(parent, "iter", None) and child not in parent.orelse:  # type: ignore[attr-defined]
                     found.append(parent)
-            elif isinstance(parent, ast.While) and child not in parent.orelse:
-                found.append(parent)
-            child = parent
+            child, parent = parent, parents.get(parent)
         return found
 
 

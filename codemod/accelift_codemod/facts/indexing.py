@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import cast
 
 from accelift_codemod.facts.scopes import COMPREHENSIONS, FUNCTIONS, Binding, Function, How, Scope, parameters
-from accelift_codemod.facts.tree import children
+from accelift_codemod.facts.tree import LEAVES, children
 
 
 class Indexing:
@@ -68,10 +68,8 @@ class Indexing:
                 handler(node, scope)  # type: ignore[operator]
             if kind in _OPENING:
                 self._open(node, scope, stack)
-                continue
-            inside = children(node)
-            if inside:
-                for child in reversed(inside):
+            elif kind not in LEAVES:
+                for child in reversed(children(node)):
                     parents[child] = node
                     stack.append((child, scope))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Mapping
+from functools import partial, wraps
 from typing import Any, Generic, TypeVar
 
 Question = TypeVar("Question")
@@ -22,7 +22,7 @@ class memoised(Generic[Question, Answer]):
         self.__doc__ = method.__doc__
 
     def __get__(self, asked: object, owner: type | None = None) -> Callable[[Question], Answer]:
-        answers: _Answers[Question, Answer] = _Answers(self.method, asked)
+        answers: Answers[Question, Answer] = Answers(partial(self.method, asked))
         remembered = asked.__dict__[self.method.__name__] = answers.__getitem__
         return remembered
 
@@ -43,12 +43,13 @@ def kept(function: Callable[[Any, Question], Answer]) -> Callable[[Any, Question
     return asked
 
 
-class _Answers(dict[Question, Answer]):
-    def __init__(self, method: Callable[[Any, Question], Answer], asked: object) -> None:
-        super().__init__()
-        self.method = method
-        self.asked = asked
+class Answers(dict[Question, Answer]):
+    """What a function gives, worked out once for each of its arguments; of some it may be known before."""
+
+    def __init__(self, function: Callable[[Question], Answer], known: Mapping[Question, Answer] | None = None) -> None:
+        super().__init__(known or ())
+        self.function = function
 
     def __missing__(self, question: Question) -> Answer:
-        answer = self[question] = self.method(self.asked, question)
+        answer = self[question] = self.function(question)
         return answer

@@ -85,7 +85,8 @@ def alike(node: ast.AST, values: Iterable[Value], library: str) -> Values:
 
 def bounded(values: Iterable[Value], node: ast.AST) -> Values:
     """What an expression may be; of what is made of too many values only that it is an object."""
-    return unique(v if v.size <= MAX_SIZE else Value(Role.OBJECT, node) for v in values)
+    found = tuple(values)
+    return unique(v if v.size <= MAX_SIZE else Value(Role.OBJECT, node) for v in found) if found else ()
 
 
 def unique(values: Iterable[Value]) -> Values:

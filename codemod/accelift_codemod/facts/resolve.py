@@ -126,7 +126,8 @@ class Resolver(Classes):
                 if known is not None:
                     self._values[other] = known[0]
             del self._pending[start:]
-            self._assumed = {one: answer for one, answer in self._assumed.items() if one in self._active}
+            if self._assumed:
+                self._assumed = {one: answer for one, answer in self._assumed.items() if one in self._active}
             self._values[node] = found
             self._low = outer
         else:

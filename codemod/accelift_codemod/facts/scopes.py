@@ -68,6 +68,8 @@ class Scope:
 
         An attribute of self that is a variable (`self.model`) belongs to the class, and all its methods see it.
         """
+        if name in self.bindings and not self.outer_names:
+            return self
         scope: Scope | None = self
         first = True
         while scope is not None:

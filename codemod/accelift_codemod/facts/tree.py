@@ -22,9 +22,10 @@ _LEAVES = frozenset(
 # Nodes in whose lists there are also texts, or None.
 _MIXED = frozenset({ast.Dict, ast.arguments, ast.Global, ast.Nonlocal, ast.MatchMapping, ast.MatchClass})
 _KEPT = (ast.Module, ast.stmt)
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {ast.Constant: ()}  # asked of a kind of node for the first time
 _NONE: list[ast.AST] = []  # in names and constants, which most nodes are
+LEAVES = frozenset({ast.Name, ast.Constant, ast.alias})  # these have no children
+_CLOSED = LEAVES | {ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef}
 _GIVE_BACK = frozenset({"to", "cuda", "train", "eval"})
 
 
@@ -62,8 +63,9 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
     if known is None:
         known = [node]
         for current in known:  # it grows meanwhile
-            parts = current.__dict__.get(CHILDREN)
-            known += children(current) if parts is None else parts
+            if current.__class__ not in LEAVES:
+                parts = current.__dict__.get(CHILDREN)
+                known += children(current) if parts is None else parts
         if isinstance(node, _KEPT):
             node.__dict__[WALK] = known
     return iter(known)
@@ -75,7 +77,7 @@ def own_nodes(*roots: ast.AST) -> Iterator[ast.AST]:
     while stack:
         node = stack.pop()
         yield node
-        if not isinstance(node, _DEFINITIONS):
+        if node.__class__ not in _CLOSED:
             stack += reversed(children(node))
 
 
