@@ -10,6 +10,7 @@ from accelift_codemod.facts import BatchLoop, Role, Value, paths, torch_ops
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
 from accelift_codemod.facts.keeping import keeps
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import key
 from accelift_codemod.measured import labels
@@ -30,6 +31,12 @@ _LEAVES = (ast.Break, ast.Continue, ast.Return)
 
 def local_names(draft: Draft, loop: BatchLoop, node: Loop, summed: Collection[str] = ()) -> set[str]:
     """Variables of the loop body whose value differs from process to process; `summed` are made those of all."""
+    return set(_local_names(draft, (loop, node, frozenset(summed))))
+
+
+@kept
+def _local_names(draft: Draft, asked: tuple[BatchLoop, Loop, frozenset[str]]) -> set[str]:
+    loop, node, summed = asked
     effects = Effects(draft.facts.resolver, node)
     roles = draft.facts.resolver
     step = draft.blueprint.handmade.get(loop)

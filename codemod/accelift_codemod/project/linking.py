@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Index
@@ -40,7 +40,10 @@ def link(
     acting = [statement for statement in entry.tree.body if _acts(statement)]
     if not acting:
         return None  # run by itself, it does nothing
-    linker = Linker(entry, path, known, instead or {})
+    finder = Finder(path, entry)
+    if not any(finder.find(*one, finder.script) for one in _imported(entry.tree)):
+        return None
+    linker = Linker(entry, finder, known, instead or {})
     brought = linker.brought(acting)
     if not brought or not may_train(linker.entry.path, linker.finder, brought):
         return None
@@ -51,12 +54,12 @@ def link(
 class Linker:
     """Answers what the imports of a script's files bind, and puts together the files that are needed."""
 
-    def __init__(self, entry: Source, path: Path, known: Collection[str], instead: Mapping[str, Source]) -> None:
+    def __init__(self, entry: Source, finder: Finder, known: Collection[str], instead: Mapping[str, Source]) -> None:
         self.instead = instead
         self.known = {tuple(name.split(".")[-2:]) for name in known}
         own = Index.of(entry.tree)
-        self.entry = Unit(Path(path).resolve(), "", entry.path, exports(own), entry)
-        self.finder = Finder(path, entry)
+        self.entry = Unit(finder.script, "", entry.path, exports(own), entry)
+        self.finder = finder
         self.loaded: dict[Path, Unit | None] = {self.entry.path: self.entry}
         self.keys: set[str] = set()
         self._exported: dict[tuple[Unit, str], Target | None] = {}
@@ -290,6 +293,11 @@ def _exports(path: Path, shown: str) -> Exports | None:
 def _place(path: Path) -> tuple[Path, bool]:
     """Where links lead in the end, and whether that is a folder."""
     return path.resolve(), path.is_dir()
+
+
+def _imported(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """The modules that imports of a file may bring."""
+    return (one for s in walk(tree) if isinstance(s, (ast.Import, ast.ImportFrom)) for one in imported(s))
 
 
 def _acts(statement: ast.stmt) -> bool:

@@ -124,16 +124,18 @@ def only_rows(
 ) -> bool:
     """Whether a function takes a parameter, or what it sets to multiples of it, for numbers of rows alone; some reads
     are `said` to be such numbers."""
-    nodes = list(walk(function)) if function is not None else []
-    uses = [n for n in nodes if isinstance(n, ast.Name) and n.id == name]
+    uses = draft.names_in(function).get(name, []) if function is not None else []
     reads = [n for n in uses if isinstance(n.ctx, ast.Load)]
+    if function is None or not reads or len(uses) - len(reads) != min(steps, 1):
+        return False
+    nodes = list(walk(function))
     calls = (n for n in nodes if isinstance(n, ast.Call) and takes(draft, n))
     rows = {*said, *(size for c in calls for size in given(draft, c))}
     for copy in (n for n in nodes if isinstance(n, ast.Assign)):  # twice = 2 * size
         target, parts = copy.targets[0], {*numbers(draft, copy.value)} & {*reads}
         if parts and isinstance(target, ast.Name) and len(copy.targets) == 1 and target.id != name:
             rows |= parts if steps < 3 and only_rows(draft, function, target.id, said, steps + 1) else set()
-    return bool(reads) and len(uses) - len(reads) == min(steps, 1) and all(read in rows for read in reads)
+    return all(read in rows for read in reads)
 
 
 def listed(draft: Draft, call: ast.Call) -> Iterator[ast.expr]:

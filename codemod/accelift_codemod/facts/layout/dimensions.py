@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import torch_ops
@@ -128,10 +129,8 @@ class Dimensions:
 
     def _counts_steps(self, name: ast.Name) -> bool:
         """Whether a variable says, in its function, how long the sequences are that are packed: a number for each."""
-        for call in self.index.calls:
-            if self.index.function(call) is self.index.function(name) and (
-                self.resolver.qualified(call.func) == "torch.nn.utils.rnn.pack_padded_sequence"
-            ):
+        for call in self._packing:
+            if self.index.function(call) is self.index.function(name):
                 lengths = self.resolver.argument(call, 1, "lengths")
                 while isinstance(lengths, ast.Call) and isinstance(lengths.func, ast.Attribute):
                     lengths = lengths.func.value if lengths.func.attr in _KEEP | {"cpu"} else None
@@ -139,6 +138,12 @@ class Dimensions:
                     if self.resolver.bindings(lengths) == self.resolver.bindings(name):
                         return True
         return False
+
+    @cached_property
+    def _packing(self) -> list[ast.Call]:
+        """The calls that pack sequences."""
+        packs = "torch.nn.utils.rnn.pack_padded_sequence"
+        return [call for call in self.index.calls if self.resolver.qualified(call.func) == packs]
 
     def _broadcast(self, node: ast.BinOp, left: int | None, right: int | None) -> int | None:
         """Of an elementwise operation: numbers have no dimensions."""
