@@ -224,9 +224,15 @@ class Facts:
 
     def _unfolded(self, node: ast.AST) -> ast.AST:
         """The node that a node stands for in the tree in which classes are as they are written."""
-        for tree in (self.instances, self.flat, self.case, self.filled, self.looked_up):
-            node = tree.originals.get(node, node)
+        for originals in self._originals:
+            node = originals.get(node, node)
         return node
+
+    @cached_property
+    def _originals(self) -> list[Mapping[ast.AST, ast.AST]]:
+        """What the nodes of each tree that is a copy stand for, from the last one back."""
+        trees = (self.instances, self.flat, self.case, self.filled, self.looked_up)
+        return [tree.originals for tree in trees if tree.originals]
 
     def unfollowed(self, node: ast.AST) -> ast.ClassDef | None:
         """The class around a node, unless its attributes are followed, or the node has nothing to do with them."""

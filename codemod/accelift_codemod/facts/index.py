@@ -38,7 +38,8 @@ __all__ = [
 
 INDEX = "_accelift_index"  # where it is noted on a tree
 _BLOCKS = ("body", "orelse", "finalbody")
-_AROUND = frozenset({*FUNCTIONS, ast.ClassDef, ast.For, ast.AsyncFor, ast.While})
+_DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
+_AROUND = frozenset({*_DEFINITIONS, ast.For, ast.AsyncFor, ast.While})
 
 
 class Index(Indexing):
@@ -175,9 +176,9 @@ class Index(Indexing):
         if isinstance(node, ast.stmt):
             found.append(node)
         for parent in self.ancestors(node):
-            if isinstance(parent, (*FUNCTIONS, ast.ClassDef)) and not _outside(child, parent):
-                break
             if isinstance(parent, ast.stmt):
+                if isinstance(parent, _DEFINITIONS) and not _outside(child, parent):
+                    break
                 found.append(parent)
             child = parent
         return found[::-1]
@@ -190,7 +191,7 @@ class Index(Indexing):
         child, parent = node, parents.get(node)
         while parent is not None:
             if parent.__class__ in _AROUND:
-                if isinstance(parent, (*FUNCTIONS, ast.ClassDef)):
+                if isinstance(parent, _DEFINITIONS):
                     if not _outside(child, parent):
                         break
                 elif child is not getattr(parent, "iter", None) and child not in parent.orelse:  # type: ignore[attr-defined]

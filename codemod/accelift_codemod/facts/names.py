@@ -28,6 +28,8 @@ class Names:
             owner = self.index.scope(node).owner(node.id)
             if owner is None:
                 return self._starred(node.id.rpartition(MARK)[2])
+            if all(binding.how is not How.IMPORT for binding in owner.bindings[node.id]):
+                return None
             for binding in self.reaching(node, owner):
                 if binding.how is How.IMPORT:
                     return library.canonical(binding.qualified) if binding.qualified else None
