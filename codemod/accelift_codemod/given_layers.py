@@ -37,6 +37,7 @@ _EMPTY = ("Identity", "Dropout", "ReLU", "GELU", "Flatten", "Sigmoid", "Tanh", "
 _OF_MODULES = ("modules", "named_modules", "children", "named_children")
 _BUFFER = "register_buffer"
 PLACES = (ast.Attribute, ast.Subscript)
+_CHANGES = frozenset({ast.Assign, ast.AnnAssign, ast.Call})
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Change:
 
 def changes(draft: Draft) -> Iterator[Change]:
     """What gives prepared models layers and parameters, wherever that is."""
-    for node in walk(draft.facts.tree):
+    for node in (n for n in walk(draft.facts.tree) if n.__class__ in _CHANGES):
         owner = _changed(draft, node)
         if owner is not None and draft.facts.runs(node):
             yield from (Change(node, place, model) for place, model in _places(draft, node, owner))
