@@ -162,7 +162,7 @@ def test_what_is_made_anew_for_each_batch_that_is_drawn_of_it_has_no_place() -> 
     steps = {**drawn, "move": "", "epoch": f"x, y = next(iter(loader))\n{move}\n{trains}"}
     anew = script(**{**steps, "loader": "", "epoch": f"loader = DataLoader(data, batch_size=16)\n{steps['epoch']}"})
     message = unchanged(anew).message
-    assert message.startswith("`loader` is bound anew in each iteration of this training loop (line ")
+    assert message.startswith("`loader` is made anew in each iteration of this loop, which trains (line ")
     assert "prepare(model, optimizer, loader)" in converted(script(**steps))
 
 
