@@ -20,7 +20,8 @@ def whiten(values, shift_mean=True):
 
 def said(lines: str) -> list[str]:
     forward = f"optimizer.zero_grad()\nout = model(x)\n{lines}"
-    plan = convert(script(imports="import numpy as np", definitions=WHITEN, forward=forward)).plan
+    imports = "import numpy as np\nfrom collections import Counter"
+    plan = convert(script(imports=imports, definitions=WHITEN, forward=forward)).plan
     assert plan is not None
     return [f.code for f in plan.findings if f.code.startswith(("LOSS-", "BATCH-"))]
 
@@ -42,6 +43,13 @@ def said(lines: str) -> list[str]:
         "w = len(y) / ((y == 1).sum() + 1)\nloss = (F.cross_entropy(out, y, reduction='none') * "
         "torch.where(y == 1, w, 1.0)).mean()",
         "n = torch.unique(y, return_counts=True)[1]\nloss = (F.cross_entropy(out, y, reduction='none') / n[0]).mean()",
+        "_, i, n = torch.unique(y, return_inverse=True, return_counts=True)\n"
+        "loss = (F.cross_entropy(out, y, reduction='none') / n[i]).mean()",
+        "n = Counter(y.tolist())\nw = torch.tensor([1.0 / n[k] for k in y.tolist()])\n"
+        "loss = (F.cross_entropy(out, y, reduction='none') * w).mean()",
+        "c = torch.zeros(3, 3)\nc.index_add_(0, y, out)\nloss = ((out - c[y]) ** 2).mean()",
+        "c = torch.zeros(3, 3).index_add(0, y, out)\nloss = ((out - c[y]) ** 2).mean()",
+        "c = torch.zeros(3, 3).scatter_add_(0, y[:, None].expand(-1, 3), out)\nloss = ((out - c[y]) ** 2).mean()",
         # statistics of the batch by hand
         "var, mean = torch.var_mean(out, dim=0)\nloss = F.cross_entropy((out - mean) / torch.sqrt(var + 1e-5), y)",
         f"{REWARD}adv = (r - r.mean()) / (r.std() + 1e-8)\nloss = -(logp * adv.detach()).mean()",

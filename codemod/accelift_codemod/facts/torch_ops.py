@@ -61,7 +61,8 @@ REORDERS = frozenset("view reshape flatten unsqueeze squeeze roll flip expand re
 EXTREMES = frozenset("max min maximum minimum fmax fmin".split())
 CURVED = frozenset(
     "abs exp expm1 log log1p log2 log10 sqrt rsqrt reciprocal square pow sigmoid tanh relu elu softplus logsigmoid "
-    "sin cos clamp clamp_min clamp_max clip".split()
+    "sin cos atan arctan sinh cosh erf selu celu gelu silu mish leaky_relu softsign hardtanh hardsigmoid hardswish "
+    "clamp clamp_min clamp_max clip".split()
 )
 
 # Functions that reduce over dimensions: row-wise if a dimension other than the first is given.
@@ -142,6 +143,8 @@ PAIRS = frozenset("pdist outer ger kron cartesian_prod combinations cov corrcoef
 PLACES_OF_PAIRS = frozenset({"triu_indices", "tril_indices"})
 # What has a tensor several times.
 SPREADS = frozenset({"repeat", "tile", "repeat_interleave"})
+# What adds up rows by the places that they are told, which may be classes.
+ADDS_UP = frozenset("index_add scatter_add scatter_reduce index_reduce".split())
 # What adds the product of the last two matrices that it is given to another one.
 PRODUCTS_ADDED = frozenset({"addmm", "addmm_"})
 # Functions of which it depends on the number of dimensions whether samples meet in them.
@@ -240,3 +243,11 @@ MODULE_METHODS = frozenset(
     register_parameter requires_grad_ set_extra_state share_memory state_dict to train type zero_grad
     """.split()
 )
+
+_IN_PLACE = ROW_WISE | ELEMENTWISE | CURVED | ADDS_UP | frozenset("scatter squeeze unsqueeze t copy".split())
+
+
+def out_of_place(name: str) -> str:
+    """What a function or a method that changes its tensor where it is would be called if it made another one."""
+    plain = name.removesuffix("_")
+    return plain if plain != name and plain in _IN_PLACE else name

@@ -299,7 +299,8 @@ def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
         return Layout.PART_SUM if kept else _compared({left, right})
     if left in FIXED and right in FIXED:
         return Layout.ZERO if left is right is Layout.ZERO else Layout.CONST
-    if {left, right} in COMPARING or (isinstance(operator, ast.Pow) and left in CURVING):
+    curved = left in CURVING and isinstance(operator, (ast.Pow, ast.Mod))
+    if {left, right} in COMPARING or curved or (right in CURVING and isinstance(operator, ast.Pow)):
         return Layout.MIXED
     if Layout.SHIFTED in (left, right) and not isinstance(operator, (ast.Add, ast.Sub)):
         scaled = isinstance(operator, (ast.Mult, ast.Div)) and right in FIXED

@@ -60,7 +60,12 @@ class Calls:
         self._running: set[ast.Lambda] = set()
 
     def read(self, call: ast.Call, env: Environment, frame: Frame) -> Shape:
-        """The layout of what a call gives."""
+        """The layout of what a call gives; what it changes where it is, is noted."""
+        value = self._given(call, env, frame)
+        self.layouts.changes.in_place(call, value, env)
+        return value
+
+    def _given(self, call: ast.Call, env: Environment, frame: Frame) -> Shape:
         func = call.func
         arguments = [self.layouts.read(a, env, frame) for a in call.args]
         keywords = self._keywords(call, env, frame)
@@ -103,6 +108,8 @@ class Calls:
         if qualified == "torch.arange" and any(self._counts_on(a, env, frame) for a in call.args[:2]):
             if all(e in (Layout.COUNT, *FIXED) or e is Layout.UNKNOWN for e in everything):
                 return Layout.PLACES
+        if qualified == "collections.Counter" and arguments in ([Layout.ROWS], [Layout.BATCH]):
+            return Layout.SUM  # for each class
         made = making.array(qualified, arguments, keywords) if qualified is not None else None
         if made is None and qualified is not None:
             made = making.statistic(qualified, call, arguments)
@@ -111,7 +118,7 @@ class Calls:
         if type_names(self.resolver, func):
             return making.legacy_tensor(arguments)
         if qualified is not None and qualified.startswith("torch"):
-            name = qualified.rpartition(".")[2]
+            name = torch_ops.out_of_place(qualified.rpartition(".")[2])
             if qualified == "torch.autograd.grad":
                 return self._gradient(call, env, frame)
             if qualified in _CALLS_WITH and Layout.MIXED in everything:
@@ -158,10 +165,13 @@ class Calls:
                     return Layout.CONST
             if func.attr == "repeat" and receiver is Layout.ROWS and self.layouts.dimensions.repeats_later(call):
                 return Layout.ROWS
+            name = torch_ops.out_of_place(func.attr)
+            changes = name != func.attr or name in torch_ops.ADDS_UP
+            if receiver in FIXED and changes and any(e not in FIXED for e in everything):
+                return operations.operation(name, call, [receiver, *arguments], keywords, 0)
             if not isinstance(receiver, tuple) and receiver not in FIXED:
-                rank = self._rank(func.attr, func.value)
-                along = self._along(func.attr, call, 0)
-                return operations.method(func.attr, along, receiver, arguments, keywords, rank)
+                rank = self._rank(name, func.value)
+                return operations.method(name, self._along(name, call, 0), receiver, arguments, keywords, rank)
             if func.attr in ("repeat", "expand") and receiver in FIXED and arguments[:1] == [Layout.COUNT]:
                 return Layout.ROWS  # the same for each sample
             fixed = receiver in FIXED and all(written_out(e) in FIXED for e in everything)
@@ -321,7 +331,12 @@ class Calls:
                 if owner in self.resolver.followed and owner not in self.resolver.self_trained:
                     owner = None  # no module: its attributes are variables
                 cls = owner if isinstance(owner, ast.ClassDef) else None
-                return self.layouts.modules.function(target, by_name, cls, self._seen(call, target, env))
+                altered: Environment = {}
+                found = self.layouts.modules.function(target, by_name, cls, self._seen(call, target, env), altered)
+                for name, layout in altered.items():
+                    if name in given:
+                        self.layouts.changes.altered(given[name], layout, env)
+                return found
             env.update(changed)
         of_all = isinstance(call.func, ast.Attribute) and call.func.attr in _JOINS
         if not of_all and (Layout.MIXED in everything or Layout.SHIFTED in everything):

@@ -11,6 +11,7 @@ from accelift_codemod.facts.layout.algebra import (
     ALTERED,
     CURVING,
     FIXED,
+    HANDED,
     Environment,
     Frame,
     Layout,
@@ -18,6 +19,7 @@ from accelift_codemod.facts.layout.algebra import (
     Record,
     Shape,
 )
+from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.tree import walk
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 _BUILTINS = frozenset(dir(builtins))
 _PLACES = (ast.Name, ast.Attribute, ast.Subscript)  # where a dict is kept
+_MET = (Layout.MIXED, Layout.SHIFTED)
+# What gives the same numbers in another shape: what changes them there changes the tensor.
+_VIEWS = frozenset("view view_as squeeze unsqueeze detach t transpose permute flatten".split())
 
 
 class Changes:
@@ -34,14 +39,20 @@ class Changes:
         self.layouts = layouts
         # Dicts and lists, and what they are once the statement has run that is interpreted.
         self._becoming: list[tuple[Record | Listed, Shape]] = []
+        # Tensors that it changes where they are, by their places; and the environment in which it is read.
+        self._altering: list[tuple[ast.expr, Shape]] = []
+        self._env: Environment | None = None
 
     def evaluated(self, node: ast.expr, env: Environment, frame: Frame) -> Shape:
         """The layout of an expression of a statement that runs, once it has changed the dicts that it changes."""
-        outer, self._becoming = self._becoming, []
+        outer = self._becoming, self._altering, self._env
+        self._becoming, self._altering, self._env = [], [], env
         value = self.layouts.read(node, env, frame)
         for record, new in self._becoming:
             entries.replace(env, record, new)
-        self._becoming = outer
+        for place, changed in self._altering:
+            self._alter(place, changed, env)
+        self._becoming, self._altering, self._env = outer
         return value
 
     def becomes(self, record: Record | Listed, new: Shape) -> None:
@@ -53,14 +64,65 @@ class Changes:
         """What a dict or an object is by now that the statement has made."""
         return next((new for old, new in reversed(self._becoming) if old is record), record)
 
-    def in_place(self, call: ast.expr, value: Shape, env: Environment) -> None:
-        """Samples have met once a method sets them in relation to others where they are: `h.sub_(h.mean(0))`."""
-        while isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-            name = call.func.attr
-            call = call.func.value
-            changes = name.endswith("_") and not name.endswith("__") and value in (Layout.MIXED, Layout.SHIFTED)
-            if changes and isinstance(call, ast.Name) and call.id in env:
-                env[call.id] = value
+    def in_place(self, call: ast.Call, value: Shape, env: Environment) -> None:
+        """Note what a call makes of a tensor where it is: `h.sub_(h.mean(0))`, `torch.clamp(loss, 1, out=loss)`."""
+        changed = self._changed(call)
+        if changed is not None:
+            self.altered(self._root(changed), value, env)
+
+    def altered(self, place: ast.expr, value: Shape, env: Environment) -> None:
+        """Note what the tensor in a place will be once the statement has run that is evaluated."""
+        if env is self._env and isinstance(place, _PLACES):
+            self._altering.append((place, value))
+
+    def _changed(self, call: ast.Call) -> ast.expr | None:
+        """The tensor that a call changes where it is, if it is one that does."""
+        qualified = self.layouts.resolver.library_function(call.func)
+        if qualified is not None:
+            if not qualified.startswith("torch."):
+                return None
+            told = {k.arg: k.value for k in call.keywords}
+            here = told.get("inplace")
+            inside = isinstance(here, ast.Constant) and here.value is True
+            inside = inside or (qualified.endswith("_") and not qualified.endswith("__"))
+            return told.get("out") or (call.args[0] if inside and call.args else None)
+        func = call.func
+        changes = isinstance(func, ast.Attribute) and func.attr.endswith("_") and not func.attr.endswith("__")
+        return func.value if changes else None  # type: ignore[attr-defined]
+
+    def _root(self, node: ast.expr) -> ast.expr:
+        """The tensor whose numbers an expression has, perhaps in another shape."""
+        while True:
+            inner: ast.expr | None = None
+            if isinstance(node, ast.Call):
+                inner = self._changed(node)
+                if inner is None and isinstance(node.func, ast.Attribute) and node.func.attr in _VIEWS:
+                    inner = node.func.value
+            elif isinstance(node, ast.Attribute) and node.attr == "data":
+                inner = node.value
+            if inner is None:
+                return node
+            node = inner
+
+    def _alter(self, place: ast.expr, value: Shape, env: Environment) -> None:
+        """A tensor has been changed where it is: samples may have met, a mean may be none any more."""
+        before = self._held(place, env)
+        if before is None or before in FIXED:
+            takes = value in (*_MET, *CURVING) or (before is not None and value is Layout.ROWS)
+        elif before in CURVING:
+            takes = value is not before and value not in FIXED
+        else:
+            takes = before in (Layout.BATCH, Layout.ROWS, Layout.SHIFTED, *ALTERED) and value in _MET
+        if not takes:
+            return
+        if isinstance(place, ast.Name) and HANDED + place.id in env:
+            env[HANDED + place.id] = value
+        self.layouts.assign(place, value, env)
+
+    def augmented(self, target: ast.expr, value: Shape, env: Environment) -> None:
+        """What `loss *= weight` makes of a tensor that a function was given; numbers stay what they are."""
+        if isinstance(target, ast.Name) and env.get(HANDED + target.id) in (*CURVING, Layout.ROWS, *ALTERED):
+            self._alter(target, value, env)
 
     def forget(self, node: ast.expr, env: Environment, frame: Frame) -> None:
         """A dict that a function of which nothing is known is given may have other entries then."""
@@ -93,7 +155,12 @@ class Changes:
             entries.replace(env, base, entries.given(base, target.slice, value))
         elif isinstance(base, Listed):
             entries.replace(env, base, entries.put(base, target.slice, value))
-        if not isinstance(target.value, ast.Name) or value not in (Layout.MIXED, Layout.SHIFTED, *CURVING):
+        if not isinstance(target.value, ast.Name):
+            return
+        parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+        if base in (Layout.BATCH, Layout.ROWS, *ALTERED) and any(self._met(part, env) for part in parts):
+            env[target.value.id] = Layout.MIXED  # `losses[losses > losses.mean()] = 0`
+        if value not in (*_MET, *CURVING):
             return
         if base in (Layout.BATCH, Layout.ROWS, *ALTERED):
             env[target.value.id] = Layout.MIXED
@@ -112,4 +179,11 @@ class Changes:
             return holder.entry(node.attr) if known else env.get(f"{node.value.id}.{node.attr}")  # type: ignore[union-attr]
         inner = self._held(node.value, env) if isinstance(node, ast.Subscript) else None
         name = entries.written(node.slice) if isinstance(node, ast.Subscript) else None
-        return inner.entry(name) if isinstance(inner, Record) and name is not None else None
+        if isinstance(inner, Record) and name is not None:
+            return inner.entry(name)
+        number = integer(node.slice) if isinstance(node, ast.Subscript) and isinstance(inner, Listed) else None
+        return inner[number] if inner and number is not None and -len(inner) <= number < len(inner) else None  # type: ignore[arg-type,index]
+
+    def _met(self, place: ast.expr, env: Environment) -> bool:
+        """Whether places are chosen by setting samples in relation to others."""
+        return not isinstance(place, ast.Slice) and self.layouts.read(place, env) is Layout.MIXED

@@ -109,7 +109,9 @@ class Layouts:
             elif isinstance(before, Listed) and isinstance(value, Listed):
                 entries.replace(env, before, Listed((*before, *value)))
             else:
-                self.assign(statement.target, combine(statement.op, before, value), env)
+                made = combine(statement.op, before, value)
+                self.changes.augmented(statement.target, made, env)
+                self.assign(statement.target, made, env)
         elif isinstance(statement, ast.Return):
             value = Layout.CONST if statement.value is None else self.changes.evaluated(statement.value, env, frame)
             frame.returned = value if frame.returned is None else join(frame.returned, value)
@@ -145,7 +147,7 @@ class Layouts:
                 self._branches(env, frame, handler.body, [])
             self.run([*statement.orelse, *statement.finalbody], env, frame)
         elif isinstance(statement, ast.Expr):
-            self.changes.in_place(statement.value, self.changes.evaluated(statement.value, env, frame), env)
+            self.changes.evaluated(statement.value, env, frame)
             self.changes.forget(statement.value, env, frame)
         elif isinstance(statement, ast.Delete):
             for target in (t for t in statement.targets if isinstance(t, ast.Subscript)):

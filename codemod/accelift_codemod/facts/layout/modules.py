@@ -311,21 +311,23 @@ class Modules:
         arguments: dict[str, Shape],
         owner: ast.ClassDef | None,
         seen: Environment | None = None,
+        altered: Environment | None = None,
     ) -> Shape:
-        """Interpret a function of the script on the layouts of its arguments, and of what it sees around it."""
+        """Interpret a function of the script on the layouts of its arguments, and of what it sees around it. `altered`
+        gets those that it has changed where they are."""
         names = [p.arg for p in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
         around = tuple((name, seen[name]) for name in sorted(seen)) if seen else ()
         key = (function, tuple(arguments.get(n, Layout.CONST) for n in (*names, "**")), around)
         if key in self._known:
             self._keep(owner, arguments, self._known[key][1])
-            return self._come_back(arguments, *self._known[key])
+            return self._come_back(arguments, *self._known[key], altered)
         if self._depth >= _MAX_DEPTH:
             return Layout.UNKNOWN
         self._known[key] = (Layout.UNKNOWN, {})  # a recursive call is not followed
         env = {**(seen or {}), **self.parameters(function, arguments)}
         if owner is not None and names[:1] == ["self"] and not isinstance(env["self"], Record):
             env["self"] = Record.of({})  # what is set in this pass
-        env |= {HANDED + name: env[name] for name in names if isinstance(env[name], (Record, Listed))}
+        env |= {HANDED + name: env[name] for name in names}
         frame = Frame(owner)
         self._depth += 1
         try:
@@ -337,7 +339,7 @@ class Modules:
         result = frame.returned if frame.returned is not None else Layout.CONST
         self._known[key] = (result, frame.left or {})
         self._keep(owner, arguments, self._known[key][1])
-        return self._come_back(arguments, *self._known[key])
+        return self._come_back(arguments, *self._known[key], altered)
 
     def _keep(self, owner: ast.ClassDef | None, arguments: dict[str, Shape], left: Environment) -> None:
         """Note what a network that code outside of it has run has in its attributes then."""
@@ -350,7 +352,9 @@ class Modules:
         found = [self.left[v.declaration] for v in values if v.declaration in self.left]
         return found[0] if len(found) == 1 else None
 
-    def _come_back(self, arguments: dict[str, Shape], returned: Shape, left: Environment) -> Shape:
+    def _come_back(
+        self, arguments: dict[str, Shape], returned: Shape, left: Environment, altered: Environment | None
+    ) -> Shape:
         """What a function returns to a call; what it has changed of the dicts that it is given, these become."""
         copies: dict[int, Shape] = {}
         changed = []
@@ -360,6 +364,8 @@ class Modules:
                 copies[id(value)] = value if given is None else given
             elif isinstance(given, (Record, Listed)):
                 changed.append((given, value))
+            elif altered is not None:
+                altered[name.removeprefix(HANDED)] = value
         for given, value in changed:
             self.layouts.changes.becomes(given, entries.copied(value, copies))
         return entries.copied(returned, copies)

@@ -22,6 +22,7 @@ from accelift_codemod.facts.layout.algebra import (
     tensor,
     written_out,
 )
+from accelift_codemod.facts.layout.by_class import of_classes
 from accelift_codemod.facts.layout.columns import columns, over_samples
 from accelift_codemod.facts.layout.pairs import paired
 from accelift_codemod.facts.layout.products import integer, swaps
@@ -53,15 +54,23 @@ def builtin(name: str, arguments: list[Shape]) -> Shape:
         return Layout.PIECES if arguments[0] in FIXED and arguments[2] in FIXED else Layout.UNKNOWN
     if name == "sum" and first is Layout.PIECED:
         return first
+    if name == "abs" and first in CURVING:
+        return _curved(name, first)
     if name in ("float", "int", "abs") and not isinstance(first, tuple):
         return first
+    if name == "pow" and len(arguments) > 1:
+        return combine(ast.Pow(), first, arguments[1])
     if name == "sum" and isinstance(first, tuple) and first:
         total: Shape = Layout.ZERO
         for part in first:
             total = combine(ast.Add(), total, part)
         return total
-    if name in ("max", "min") and len(arguments) > 1 and (extreme := _extreme(arguments)) is not None:
-        return extreme
+    if name in ("max", "min"):
+        compared = [*first] if len(arguments) == 1 and isinstance(first, tuple) else arguments
+        if not isinstance(first, Record) and len(compared) > 1 and (extreme := _extreme(compared)) is not None:
+            return extreme
+        if first is Layout.ROWS and len(arguments) == 1:
+            return Layout.MIXED
     if isinstance(first, Record) and name in ("list", "tuple", "sorted", "len", "iter", "reversed"):
         return Layout.CONST  # its keys
     if name in ("list", "tuple") and (isinstance(first, tuple) or first is Layout.MIXED):
@@ -128,7 +137,7 @@ def method(
     if receiver is Layout.RATE:
         return receiver if name in _OF_SHAPES else Layout.MIXED
     if receiver in CURVING:
-        arithmetic = ARITHMETIC.get(name.rstrip("_"))
+        arithmetic = ARITHMETIC.get(name[:3]) if name in ops.ELEMENTWISE else None
         if arithmetic is not None and len(arguments) == 1:
             return combine(arithmetic, receiver, arguments[0])
         if name in _OF_STATISTICS:
@@ -246,11 +255,10 @@ def operation(
         return extreme
     if first in CURVING and name in ops.SELECTS:
         return Layout.MIXED
-    if name in ("bincount", "histc") and first is Layout.ROWS:
-        ranged = name == "bincount" or len(call.args) > offset + 2 or any(k.arg == "max" for k in call.keywords)
-        return Layout.SUM if ranged else Layout.MIXED  # for each class, or bin
-    if name == "unique" and first is Layout.ROWS and keywords.keys() == {"return_counts"}:
-        return (Layout.UNKNOWN, Layout.MIXED)
+    if (each := of_classes(name, call, arguments, keywords, offset)) is not None:
+        return each
+    if name == "copy" and len(arguments) > 1:
+        return arguments[1]
     if first is Layout.COLUMNS and all(e in FIXED for e in everything[1:]):
         return columns(name, call, offset)
     if name == "where" and offset == 1:
