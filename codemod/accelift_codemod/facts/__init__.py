@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts import choices, dataclass_fields, inheritance, instances, looked_up, outside, spawned
+from accelift_codemod.facts import choices, dataclass_fields, hooks, inheritance, instances, looked_up, outside, spawned
 from accelift_codemod.facts.batches import Batches
 from accelift_codemod.facts.byhand import ByHand
 from accelift_codemod.facts.classes import is_static
@@ -131,15 +131,23 @@ class Facts:
 
     @cached_property
     def layouts(self) -> Layouts:
-        return Layouts(self.objects, self.extents)
+        return Layouts(self.objects, self.extents, hooked=self._hooked)
 
     def layouts_where(self, whole: frozenset[ast.AST]) -> Layouts:
         """The interpreter to which some expressions do not depend on the batch."""
-        return Layouts(self.objects, self.extents, whole)
+        return Layouts(self.objects, self.extents, whole, self._hooked)
 
     @cached_property
     def supposed(self) -> Supposing:
-        return Supposing(self.objects, self.extents)
+        return Supposing(self.objects, self.extents, hooked=self._hooked)
+
+    def _hooked(self) -> dict[ast.expr, list[hooks.Kept]]:
+        """What hooks of networks have put where, by the places that read it."""
+        found: dict[ast.expr, list[hooks.Kept]] = {}
+        for one in hooks.kept(self):
+            for read in hooks.reads(self, one):
+                found.setdefault(read, []).append(one)
+        return found
 
     @cached_property
     def doubted(self) -> Doubting:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from accelift_codemod.facts import Facts
 from accelift_codemod.facts.effects import computes_with
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.keeping import PUTS
 from accelift_codemod.facts.tree import walk
 
-_REGISTERS = (
-    "register_forward_hook",
-    "register_forward_pre_hook",
-    "register_full_backward_hook",
-    "register_backward_hook",
-)
+if TYPE_CHECKING:
+    from accelift_codemod.facts import Facts
+
+FORWARD, BEFORE = "register_forward_hook", "register_forward_pre_hook"
+_REGISTERS = (FORWARD, BEFORE, "register_full_backward_hook", "register_backward_hook")
 _SETS = (ast.Assign, ast.AugAssign, ast.AnnAssign)
 _DEPTH = 3  # from what is registered to the function that does the work
 

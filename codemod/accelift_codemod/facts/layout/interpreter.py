@@ -6,7 +6,7 @@ What it cannot follow is UNKNOWN, and rules treat that as not proved.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,7 @@ from accelift_codemod.facts.values import Role
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.extents import Extents
+    from accelift_codemod.facts.hooks import Kept
 
 _FIELDS = ("values", "indices")  # of what torch's functions return that tell the greatest
 _OF_TENSORS = frozenset({"shape", "T", "mT", "data", "device", "dtype"})
@@ -55,8 +56,15 @@ _OF_TENSORS = frozenset({"shape", "T", "mT", "data", "device", "dtype"})
 class Layouts:
     """Interprets code on layouts; what is `whole` is the same for all processes."""
 
-    def __init__(self, objects: Objects, extents: Extents, whole: frozenset[ast.AST] = frozenset()) -> None:
+    def __init__(
+        self,
+        objects: Objects,
+        extents: Extents,
+        whole: frozenset[ast.AST] = frozenset(),
+        hooked: Callable[[], Mapping[ast.expr, Sequence[Kept]]] = dict,
+    ) -> None:
         self.whole = whole
+        self._hooked = hooked
         self.objects = objects
         self.resolver = objects.resolver
         self.index: Index = objects.index
@@ -79,6 +87,15 @@ class Layouts:
     def marked(self) -> bool:
         """Whether targets may be marked as those that a loss is to ignore."""
         return ignored.marks(self.resolver)
+
+    @cached_property
+    def hooked(self) -> Mapping[ast.expr, Sequence[Kept]]:
+        """What hooks of networks have put where, by the places that read it."""
+        return self._hooked()
+
+    def by_hooks(self, node: ast.expr) -> Shape:
+        """The layout of what hooks have filled."""
+        return Layout.UNKNOWN
 
     # ---- statements
 
@@ -335,6 +352,8 @@ class Layouts:
     def _name(self, node: ast.Name, env: Environment) -> Shape:
         if node.id in env:
             return env[node.id]
+        if node in self.hooked:
+            return self.by_hooks(node)
         values = self.resolver.values(node)
         if self._set_by_hooks(node):
             return Layout.UNKNOWN
@@ -359,6 +378,8 @@ class Layouts:
         return bool(own) and made and not any(v.declaration in trained for o in others for v in self.resolver.values(o))
 
     def _attribute(self, node: ast.Attribute, env: Environment, frame: Frame) -> Shape:
+        if node in self.hooked:
+            return self.by_hooks(node)
         if isinstance(node.value, ast.Name) and node.value.id == "self" and frame.owner is not None:
             this = env.get("self")  # what this pass has set, or else the network's own
             if isinstance(this, Record):

@@ -7,20 +7,24 @@ Nothing is proved by that. But where samples are then compared with each other, 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.layout.algebra import CURVING, FIXED, Environment, Frame, Layout, Shape, tensor
 from accelift_codemod.facts.layout.calls import Calls
 from accelift_codemod.facts.layout.choosing import Choosing
+from accelift_codemod.facts.layout.filled_by_hooks import filled_by_hooks
 from accelift_codemod.facts.layout.interpreter import Layouts
 from accelift_codemod.facts.layout.modules import Modules
+from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.objects import Objects
+from accelift_codemod.facts.torch_ops import REDUCES
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.extents import Extents
+    from accelift_codemod.facts.hooks import Kept
 
 _NETWORKS = (Role.MODEL, Role.OBJECT)
 
@@ -28,22 +32,39 @@ _NETWORKS = (Role.MODEL, Role.OBJECT)
 class Supposing(Layouts):
     """Interprets code on layouts, and supposes that."""
 
-    def __init__(self, objects: Objects, extents: Extents) -> None:
-        super().__init__(objects, extents)
+    def __init__(
+        self, objects: Objects, extents: Extents, hooked: Callable[[], Mapping[ast.expr, Sequence[Kept]]]
+    ) -> None:
+        super().__init__(objects, extents, hooked=hooked)
         self.modules = _Modules(self)
         self.calls = _Calls(self)
         self.choosing = _Choosing(self)
 
+    def by_hooks(self, node: ast.expr) -> Shape:
+        return filled_by_hooks(self, self.hooked[node])
+
     def operated(self, node: ast.BinOp, left: Shape, right: Shape, env: Environment, frame: Frame) -> Shape:
         found, sides = super().operated(node, left, right, env, frame), {tensor(left), tensor(right)}
-        if found in (Layout.MIXED, Layout.SHIFTED) and Layout.MIXED not in sides and sides & {Layout.SHIFTED, *CURVING}:
+        statistics = Layout.MIXED not in sides and sides & {Layout.SHIFTED, *CURVING}
+        along = any(self._is_along_samples(side) for side in (node.left, node.right))
+        if found in (Layout.MIXED, Layout.SHIFTED) and statistics and not along:
             return Layout.UNKNOWN  # what is supposed to have rows may be a loss
         return found
 
     def entry(self, iterated: Shape) -> Shape:
-        return (
-            Layout.CONST if iterated is Layout.UNKNOWN else super().entry(iterated)
-        )  # a label, by which some are picked
+        # Of what is not known, a label, by which some are picked.
+        return Layout.CONST if iterated is Layout.UNKNOWN else super().entry(iterated)
+
+    def _is_along_samples(self, node: ast.expr) -> bool:
+        """Whether an expression is a statistic along dimension 0: `x.mean(0)`, which of a loss nobody takes."""
+        if isinstance(node, ast.Name):
+            bindings = self.resolver.bindings(node)
+            made = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
+            return isinstance(made, ast.Call) and self._is_along_samples(made)
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in REDUCES:
+            return False
+        place = int(self.resolver.library_function(node.func) is not None)
+        return integer(self.resolver.argument(node, place, "dim")) == 0
 
 
 class _Choosing(Choosing):
