@@ -12,6 +12,7 @@ from accelift_codemod.facts.layout import (
     choosing,
     derived,
     entries,
+    loss_options,
     losses,
     made_objects,
     making,
@@ -67,10 +68,11 @@ class Calls:
 
     def _given(self, call: ast.Call, env: Environment, frame: Frame) -> Shape:
         func = call.func
+        qualified = self.resolver.library_function(func)
+        call = self.resolver.whole(call) if qualified is not None else call  # of `partial(F.mse_loss, reduction="sum")`
         arguments = [self.layouts.read(a, env, frame) for a in call.args]
         keywords = self._keywords(call, env, frame)
         everything = [*arguments, *keywords.values()]
-        qualified = self.resolver.library_function(func)
         if self._is_one_number(call, qualified):
             return Layout.ZERO
         factors = products.factors(call, qualified)
@@ -126,7 +128,8 @@ class Calls:
             if qualified == "torch.autograd.Variable":
                 return arguments[0] if arguments else Layout.UNKNOWN
             if qualified.startswith("torch.nn.functional.") and name in torch_ops.FUNCTIONAL_LOSSES:
-                return losses.functional_loss(call, name, views.told(self.index, everything), self.layouts.marked)
+                told = loss_options.spelled_out(self.resolver, call)
+                return losses.functional_loss(told, name, views.told(self.index, everything), self.layouts.marked)
             if qualified.rpartition(".")[0] in ("torch", "torch.nn.functional", "torch.special"):
                 rank = self._rank(name, call.args[0] if call.args else None)
                 return operations.operation(name, self._along(name, call, 1), arguments, keywords, 1, rank)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from accelift_codemod.facts import torch_ops as ops
 from accelift_codemod.facts.layout.algebra import CURVING, FIXED, Layout, Shape, altered
@@ -23,16 +25,26 @@ def functional_loss(call: ast.Call, name: str, arguments: list[Shape], marked: b
     )
 
 
-def loss(value: Value, arguments: list[Shape], marked: bool = False) -> Shape:
-    """What a loss gives; `marked` says that some targets may be marked as those to be ignored."""
-    return told(value.name.rpartition(".")[2], value.origin, arguments, marked)
+def loss(
+    value: Value, arguments: list[Shape], marked: bool = False, later: Mapping[str, ast.expr] = MappingProxyType({})
+) -> Shape:
+    """What a loss gives; `marked` says that some targets may be marked as those to be ignored, and `later` what it is
+    told once it is made."""
+    return told(value.name.rpartition(".")[2], value.origin, arguments, marked, later)
 
 
-def told(name: str, call: ast.AST, arguments: list[Shape], marked: bool = False) -> Shape:
+def told(
+    name: str,
+    call: ast.AST,
+    arguments: list[Shape],
+    marked: bool = False,
+    later: Mapping[str, ast.expr] = MappingProxyType({}),
+) -> Shape:
     """What a loss of torch makes of what it compares, by the call that makes it."""
     given = _given(call, name, 0) if isinstance(call, ast.Call) else None
     if given is None:
         return Layout.UNKNOWN
+    given |= later
     return _reduced(
         given,
         _compared(name, arguments),
@@ -58,6 +70,8 @@ def summed_loss(call: ast.Call, arguments: list[Shape]) -> Shape:
 
 def _given(call: ast.Call, name: str, tensors: int) -> dict[str, ast.expr] | None:
     """The arguments of a loss other than its tensors, by name, None left out; None if they cannot be told."""
+    if any(k.arg is None for k in call.keywords):
+        return None
     found = {k.arg: k.value for k in call.keywords if k.arg}
     names = ops.LOSS_PARAMETERS.get(name)
     if names is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import library, torch_ops
 from accelift_codemod.facts.index import Function, How
-from accelift_codemod.facts.layout import derived, entries, losses, pretrained, views
+from accelift_codemod.facts.layout import derived, entries, loss_options, losses, pretrained, views
 from accelift_codemod.facts.layout.algebra import (
     ALTERED,
     COMPARING,
@@ -70,7 +70,9 @@ class Modules:
         if self.layouts.single and all(part in FIXED for part in everything):
             return Layout.CONST
         if value.role is Role.LOSS and not isinstance(value.declaration, ast.ClassDef):
-            return losses.loss(value, views.told(self.index, everything), self.layouts.marked)
+            options = loss_options.set_later(self.resolver, value)
+            told = views.told(self.index, everything)
+            return losses.loss(loss_options.made(self.resolver, value), told, self.layouts.marked, options)
         if isinstance(value.declaration, ast.ClassDef):
             method = self.resolver.method(value.declaration, "forward")
             if method is None:
