@@ -143,9 +143,9 @@ def test_a_function_inside_sees_the_variables_around_it(body: str, told: list[st
 
 
 @pytest.mark.parametrize(
-    ("made", "codes"), [("def __post_init__(self):", ["LOSS-UNKNOWN"]), ("def shifted(self):", [])]
+    ("made", "codes"), [("def __post_init__(self):", ["LOSS-INBATCH"]), ("def shifted(self):", [])]
 )
-def test_an_object_that_does_something_when_it_is_made_is_not_followed(made: str, codes: list[str]) -> None:
+def test_what_an_object_does_when_it_is_made_is_followed(made: str, codes: list[str]) -> None:
     kept = f"""\
 @dataclass
 class Kept:

@@ -95,11 +95,13 @@ class Frame:
 
     owner: ast.ClassDef | None
     returned: Shape | None = None
+    outer: frozenset[str] = frozenset()  # the variables of others that it sets
     left: Environment | None = None  # what it has made of the dicts that it was handed, where it has returned
 
     def leave(self, env: Environment) -> None:
         """Note what has become of the dicts that it was handed, where it returns."""
         handed = {name: value for name, value in env.items() if name.startswith(HANDED)}
+        handed |= {HANDED + name: env[name] for name in self.outer if name in env}
         if self.left is None:
             self.left = handed
         else:

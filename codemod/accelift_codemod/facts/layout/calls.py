@@ -318,7 +318,11 @@ class Calls:
             return self._computed(short, here | dict(zip(names, arguments, strict=True)))
         held = made_objects.holding(self.resolver, call, arguments, keywords)
         if held is not None:
-            return held
+            finish = made_objects.finishing(self.resolver, call)
+            if finish is None:
+                return held
+            self.layouts.modules.function(finish, {"self": held}, self.index.enclosing_class(finish))
+            return self.layouts.changes.now(held)
         if isinstance(target, ast.ClassDef) and made_objects.plain(self.resolver, target):
             return self._constructed(call, target, env)
         if isinstance(target, FUNCTIONS):
@@ -327,6 +331,7 @@ class Calls:
             changed = dict.fromkeys(self.resolver.kept(target), Layout.UNKNOWN)
             if given is not None:
                 by_name = {n: self.layouts.read(e, env) for n, e in given.items()}
+                by_name |= self._rest(call, target, arguments)
                 this = self._object(call.func, env)
                 if isinstance(this, Record):
                     by_name["self"] = this
@@ -339,6 +344,8 @@ class Calls:
                 for name, layout in altered.items():
                     if name in given:
                         self.layouts.changes.altered(given[name], layout, env)
+                    elif self.index.scope(call).owner(name) is self.index.scopes[target].owner(name):
+                        env[name] = layout  # `global mean`
                 return found
             env.update(changed)
         of_all = isinstance(call.func, ast.Attribute) and call.func.attr in _JOINS
@@ -347,6 +354,12 @@ class Calls:
         plain = not values or (self.resolver.library_function(call.func) or "").startswith(_NUMBERS)
         fixed = all(e in FIXED or (isinstance(e, Record) and written_out(e) in FIXED) for e in everything)
         return Layout.CONST if fixed and plain else Layout.UNKNOWN
+
+    def _rest(self, call: ast.Call, function: Function, arguments: list[Shape]) -> dict[str, Shape]:
+        """What `*args` of a function gets."""
+        places = [*function.args.posonlyargs, *function.args.args]
+        own = self.resolver.is_method(function) or self.index.enclosing_class(function) is not None
+        return {"*": Layout.UNKNOWN if own else tuple(arguments[len(places) :])}
 
     def _seen(self, call: ast.Call, function: Function, env: Environment) -> Environment:
         """The variables of the code around a call that a function of it, which stands there, reads."""

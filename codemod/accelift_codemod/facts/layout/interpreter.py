@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.index import Function, Index
-from accelift_codemod.facts.layout import each, entries, ignored, products, settled, views
+from accelift_codemod.facts.layout import each, entries, ignored, made_objects, products, settled, views
 from accelift_codemod.facts.layout.algebra import (
     ALTERED,
     FIXED,
@@ -43,6 +43,7 @@ from accelift_codemod.facts.layout.prefixes import Prefixes
 from accelift_codemod.facts.layout.ranks import Ranks
 from accelift_codemod.facts.layout.subscripts import Subscripts
 from accelift_codemod.facts.objects import Objects
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
 if TYPE_CHECKING:
@@ -134,6 +135,8 @@ class Layouts:
             frame.returned = value if frame.returned is None else join(frame.returned, value)
             frame.leave(env)
         elif isinstance(statement, ast.If):
+            if any(isinstance(n, ast.NamedExpr) for n in walk(statement.test)):
+                self.read(statement.test, env, frame)
             arm = settled.arm(self.resolver, statement)
             self._branches(env, frame, *(_taken(statement, env) if arm is None else [arm]))
         elif isinstance(statement, (ast.For, ast.AsyncFor)):
@@ -156,6 +159,9 @@ class Layouts:
                 self._branches(env, frame, statement.body, [])
             if cut:
                 self._cut_up(statement, env, frame)
+            self.run(statement.orelse, env, frame)
+        elif isinstance(statement, ast.Match):
+            self._branches(env, frame, *(case.body for case in statement.cases), [])
         elif isinstance(statement, (ast.With, ast.AsyncWith)):
             self.run(statement.body, env, frame)
         elif isinstance(statement, ast.Try):
@@ -300,7 +306,11 @@ class Layouts:
             return self._call(node, env, frame)
         if isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.DictComp)):
             return self._comprehension(node, env, frame)
-        if isinstance(node, (ast.Starred, ast.NamedExpr)):
+        if isinstance(node, ast.NamedExpr):
+            value = self.read(node.value, env, frame)
+            self.assign(node.target, value, env)  # which the rest of the expression may read
+            return value
+        if isinstance(node, ast.Starred):
             return self.read(node.value, env, frame)
         if isinstance(node, ast.JoinedStr):
             return Layout.CONST
@@ -383,7 +393,10 @@ class Layouts:
         if isinstance(node.value, ast.Name) and node.value.id == "self" and frame.owner is not None:
             this = env.get("self")  # what this pass has set, or else the network's own
             if isinstance(this, Record):
-                return this.entry(node.attr) if node.attr in this.names else Layout.CONST
+                if node.attr in this.names:
+                    return this.entry(node.attr)
+                found = self._computed(frame.owner, node.attr, this)
+                return Layout.CONST if found in (None, Layout.UNKNOWN) else found
             return env.get(f"self.{node.attr}", Layout.CONST)
         if any(v.declaration in self.resolver.followed for v in self.resolver.values(node.value)):
             return Layout.CONST if self._is_of_network(node) else Layout.UNKNOWN
@@ -393,7 +406,9 @@ class Layouts:
             if isinstance(base, Record) and node.attr not in base.names:
                 return Layout.CONST
         if isinstance(base, Record):
-            return base.entry(node.attr)
+            owners = {v.declaration for v in self.resolver.values(node.value)} if node.attr not in base.names else ()
+            found = self._computed(next(iter(owners)), node.attr, base) if len(owners) == 1 else None
+            return base.entry(node.attr) if found is None else found
         if isinstance(base, tuple) and node.attr in _FIELDS:
             return item(base, _FIELDS.index(node.attr))
         if node.attr in _OF_TENSORS:
@@ -411,6 +426,12 @@ class Layouts:
         if base in SCALARS:
             return base if node.attr == "data" else Layout.CONST if node.attr == "shape" else _flag(node.attr)
         return base if base in FIXED else Layout.UNKNOWN
+
+    def _computed(self, cls: ast.AST | None, name: str, this: Record) -> Shape | None:
+        """What a property of an object is; None if an attribute is none."""
+        method = made_objects.computed(self.resolver, cls, name)
+        owner = cls if isinstance(cls, ast.ClassDef) else None
+        return None if method is None else self.modules.function(method, {"self": this}, owner)
 
     def _part(self, name: str, rows: Shape) -> Shape:
         """An attribute of a sample-first tensor."""

@@ -319,7 +319,8 @@ class Modules:
         gets those that it has changed where they are."""
         names = [p.arg for p in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
         around = tuple((name, seen[name]) for name in sorted(seen)) if seen else ()
-        key = (function, tuple(arguments.get(n, Layout.CONST) for n in (*names, "**")), around)
+        more = tuple((n, arguments[n]) for n in sorted(arguments) if n not in names)
+        key = (function, tuple(arguments.get(n, Layout.CONST) for n in names), (*around, *more))
         if key in self._known:
             self._keep(owner, arguments, self._known[key][1])
             return self._come_back(arguments, *self._known[key], altered)
@@ -330,7 +331,7 @@ class Modules:
         if owner is not None and names[:1] == ["self"] and not isinstance(env["self"], Record):
             env["self"] = Record.of({})  # what is set in this pass
         env |= {HANDED + name: env[name] for name in names}
-        frame = Frame(owner)
+        frame = Frame(owner, outer=frozenset(self.index.scopes[function].outer_names))
         self._depth += 1
         try:
             self.layouts.run(function.body, env, frame)
@@ -384,4 +385,9 @@ class Modules:
             else:
                 value = default(function, parameter)
                 env[parameter.arg] = self.layouts.read(value, {}) if value is not None else Layout.CONST
+        if function.args.vararg is not None:
+            env[function.args.vararg.arg] = arguments.get("*", Layout.UNKNOWN)
+        if function.args.kwarg is not None:
+            others = {n: value for n, value in arguments.items() if n not in env and n not in ("*", "**", "self")}
+            env[function.args.kwarg.arg] = Record.of(others) if "**" not in arguments else Layout.UNKNOWN
         return env
