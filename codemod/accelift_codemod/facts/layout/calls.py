@@ -6,11 +6,13 @@ import ast
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import torch_ops
-from accelift_codemod.facts.index import FUNCTIONS, Function, How
+from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.layout import (
     along,
+    around,
     choosing,
     derived,
+    each,
     entries,
     loss_options,
     losses,
@@ -20,6 +22,7 @@ from accelift_codemod.facts.layout import (
     pretrained,
     products,
     views,
+    wrapped,
 )
 from accelift_codemod.facts.layout.algebra import (
     FIXED,
@@ -47,6 +50,8 @@ _MOVES = frozenset({"to", "cuda", "cpu", "float", "double"})
 _NUMBERS = ("math.", "numpy.")
 # Verbs that give what is that of all processes.
 _JOINS = frozenset("gather gather_for_metrics reduce batch_mean broadcast all_gather".split())
+# What deals each thing with others.
+_TUPLES = frozenset(f"itertools.{name}" for name in "combinations permutations product pairwise accumulate".split())
 _NORMS = ("torch.linalg.norm", "torch.linalg.vector_norm")
 
 
@@ -110,6 +115,8 @@ class Calls:
         if qualified == "torch.arange" and any(self._counts_on(a, env, frame) for a in call.args[:2]):
             if all(e in (Layout.COUNT, *FIXED) or e is Layout.UNKNOWN for e in everything):
                 return Layout.PLACES
+        if qualified in _TUPLES and self._deals_samples(call, env, frame):
+            return Layout.MIXED
         if qualified == "collections.Counter" and arguments in ([Layout.ROWS], [Layout.BATCH]):
             return Layout.SUM  # for each class
         made = making.array(qualified, arguments, keywords) if qualified is not None else None
@@ -142,6 +149,8 @@ class Calls:
                 return drawn
         if builtin == "dict" and "**" not in keywords and all(isinstance(a, Record) for a in arguments):
             return entries.updated(Record.of({}), arguments, keywords)
+        if builtin == "map" and len(call.args) == 2 and isinstance(call.args[0], ast.Lambda):
+            return self._mapped(call.args[0], call.args[1], env, frame)
         if builtin is not None:
             return operations.builtin(builtin, arguments)
         if isinstance(func, ast.Attribute):
@@ -213,6 +222,12 @@ class Calls:
         """Whether an expression has all distances between the rows of two tensors that both depend on the batch."""
         tensors = self.layouts.choosing.distances(node)
         return bool(tensors) and all(self.layouts.read(t, env, frame) not in FIXED for t in tensors)
+
+    def _deals_samples(self, call: ast.Call, env: Environment, frame: Frame) -> bool:
+        """Whether what a call goes through are the samples of a batch, or their places."""
+        given = call.args[:1] if self.resolver.argument(call, None, "repeat") is None else call.args
+        own = {k.arg for k in call.keywords} == {"repeat"} or len(given) == len(call.args) or len(call.args) == 2
+        return own and any(each.one(self.layouts, part, env, frame) is not None for part in given)
 
     def _is_one_number(self, call: ast.Call, qualified: str | None) -> bool:
         """Whether a call makes a tensor of one number that is spelled out, and perhaps moves it: where sums begin."""
@@ -325,13 +340,15 @@ class Calls:
             return self.layouts.changes.now(held)
         if isinstance(target, ast.ClassDef) and made_objects.plain(self.resolver, target):
             return self._constructed(call, target, env)
+        if isinstance(target, FUNCTIONS) and wrapped.changes_results(self.resolver, target):
+            return Layout.MIXED if Layout.MIXED in everything else Layout.UNKNOWN
         if isinstance(target, FUNCTIONS):
             owner = self.index.parents.get(target)
             given = self.resolver.bind(call, target)
             changed = dict.fromkeys(self.resolver.kept(target), Layout.UNKNOWN)
             if given is not None:
                 by_name = {n: self.layouts.read(e, env) for n, e in given.items()}
-                by_name |= self._rest(call, target, arguments)
+                by_name |= around.rest(self.resolver, target, arguments)
                 this = self._object(call.func, env)
                 if isinstance(this, Record):
                     by_name["self"] = this
@@ -340,7 +357,9 @@ class Calls:
                     owner = None  # no module: its attributes are variables
                 cls = owner if isinstance(owner, ast.ClassDef) else None
                 altered: Environment = {}
-                found = self.layouts.modules.function(target, by_name, cls, self._seen(call, target, env), altered)
+                found = self.layouts.modules.function(
+                    target, by_name, cls, around.seen(self.layouts, call, target, env), altered
+                )
                 for name, layout in altered.items():
                     if name in given:
                         self.layouts.changes.altered(given[name], layout, env)
@@ -355,17 +374,13 @@ class Calls:
         fixed = all(e in FIXED or (isinstance(e, Record) and written_out(e) in FIXED) for e in everything)
         return Layout.CONST if fixed and plain else Layout.UNKNOWN
 
-    def _rest(self, call: ast.Call, function: Function, arguments: list[Shape]) -> dict[str, Shape]:
-        """What `*args` of a function gets."""
-        places = [*function.args.posonlyargs, *function.args.args]
-        own = self.resolver.is_method(function) or self.index.enclosing_class(function) is not None
-        return {"*": Layout.UNKNOWN if own else tuple(arguments[len(places) :])}
-
-    def _seen(self, call: ast.Call, function: Function, env: Environment) -> Environment:
-        """The variables of the code around a call that a function of it, which stands there, reads."""
-        here, there = self.index.scope(call), self.index.scopes[function]
-        names = [name for name in there.loads if name in env and name not in there.bindings]
-        return {name: env[name] for name in names if here.owner(name) is there.owner(name)}
+    def _mapped(self, function: ast.Lambda, over: ast.expr, env: Environment, frame: Frame) -> Shape:
+        """What `map` gives: what a comprehension would."""
+        names = [parameter.arg for parameter in function.args.args]
+        if len(names) != 1:
+            return Layout.UNKNOWN
+        each = ast.comprehension(ast.Name(names[0], ast.Store()), over, [], 0)
+        return self.layouts.comprehension(ast.GeneratorExp(function.body, [each]), env, frame)
 
     def _object(self, func: ast.expr, env: Environment) -> Shape | None:
         """The object that a method is one of: of `super().encode`, too."""

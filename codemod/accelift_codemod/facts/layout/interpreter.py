@@ -11,9 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.index import Function, Index
-from accelift_codemod.facts.layout import each, entries, ignored, made_objects, products, settled, views
+from accelift_codemod.facts.layout import each, entries, ignored, products, settled, views
 from accelift_codemod.facts.layout.algebra import (
-    ALTERED,
     FIXED,
     SCALARS,
     Environment,
@@ -22,7 +21,6 @@ from accelift_codemod.facts.layout.algebra import (
     Listed,
     Record,
     Shape,
-    altered,
     combine,
     element,
     elementwise,
@@ -31,6 +29,7 @@ from accelift_codemod.facts.layout.algebra import (
     merge,
     tensor,
 )
+from accelift_codemod.facts.layout.attributes import Attributes
 from accelift_codemod.facts.layout.calls import Calls
 from accelift_codemod.facts.layout.changes import Changes
 from accelift_codemod.facts.layout.choosing import Choosing
@@ -49,9 +48,6 @@ from accelift_codemod.facts.values import Role
 if TYPE_CHECKING:
     from accelift_codemod.facts.extents import Extents
     from accelift_codemod.facts.hooks import Kept
-
-_FIELDS = ("values", "indices")  # of what torch's functions return that tell the greatest
-_OF_TENSORS = frozenset({"shape", "T", "mT", "data", "device", "dtype"})
 
 
 class Layouts:
@@ -73,6 +69,7 @@ class Layouts:
         self.calls = Calls(self)
         self.changes = Changes(self)
         self.subscripts = Subscripts(self)
+        self.attributes = Attributes(self)
         self.choosing = Choosing(objects.resolver)
         self.pieces = Pieces(objects.resolver)
         self.dimensions = Dimensions(objects.resolver, extents)
@@ -305,7 +302,7 @@ class Layouts:
         if isinstance(node, ast.Call):
             return self._call(node, env, frame)
         if isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.DictComp)):
-            return self._comprehension(node, env, frame)
+            return self.comprehension(node, env, frame)
         if isinstance(node, ast.NamedExpr):
             value = self.read(node.value, env, frame)
             self.assign(node.target, value, env)  # which the rest of the expression may read
@@ -378,64 +375,8 @@ class Layouts:
         functions = [self.index.function(b.node) for b in owner.bindings[node.id]] if owner is not None else []
         return any(f is not None and not self.resolver.is_method(f) for f in functions)
 
-    def _is_of_network(self, node: ast.Attribute) -> bool:
-        """Whether an attribute is one that a network which trains itself has from its constructor, and keeps."""
-        trained = self.resolver.self_trained
-        bound = [b.node for b in self.index.attribute_bindings.get(node.attr, [])]
-        own = [n for n in bound if self.index.enclosing_class(n) in trained]
-        others = (n.value for n in bound if n not in own and isinstance(n, ast.Attribute))
-        made = all(self.index.function(n) is self.resolver.constructor(self.index.enclosing_class(n)) for n in own)  # type: ignore[arg-type]
-        return bool(own) and made and not any(v.declaration in trained for o in others for v in self.resolver.values(o))
-
     def _attribute(self, node: ast.Attribute, env: Environment, frame: Frame) -> Shape:
-        if node in self.hooked:
-            return self.by_hooks(node)
-        if isinstance(node.value, ast.Name) and node.value.id == "self" and frame.owner is not None:
-            this = env.get("self")  # what this pass has set, or else the network's own
-            if isinstance(this, Record):
-                if node.attr in this.names:
-                    return this.entry(node.attr)
-                found = self._computed(frame.owner, node.attr, this)
-                return Layout.CONST if found in (None, Layout.UNKNOWN) else found
-            return env.get(f"self.{node.attr}", Layout.CONST)
-        if any(v.declaration in self.resolver.followed for v in self.resolver.values(node.value)):
-            return Layout.CONST if self._is_of_network(node) else Layout.UNKNOWN
-        base = self.read(node.value, env, frame)
-        if self.modules.left and base in FIXED:
-            base = self.modules.kept(self.objects.models(node.value)) or base
-            if isinstance(base, Record) and node.attr not in base.names:
-                return Layout.CONST
-        if isinstance(base, Record):
-            owners = {v.declaration for v in self.resolver.values(node.value)} if node.attr not in base.names else ()
-            found = self._computed(next(iter(owners)), node.attr, base) if len(owners) == 1 else None
-            return base.entry(node.attr) if found is None else found
-        if isinstance(base, tuple) and node.attr in _FIELDS:
-            return item(base, _FIELDS.index(node.attr))
-        if node.attr in _OF_TENSORS:
-            base = tensor(base)
-        if base in (Layout.MIXED, Layout.SHIFTED):
-            return Layout.CONST if node.attr == "shape" else Layout.MIXED
-        if base is Layout.PACKED:
-            return Layout.PICKED if node.attr == "data" else Layout.UNKNOWN
-        if base is Layout.PICKED and node.attr not in ("T", "mT"):
-            return altered([base], lambda parts: self._part(node.attr, parts[0]))
-        if node.attr in ("T", "mT") and base in (Layout.ROWS, *ALTERED, Layout.COLUMNS):
-            return Layout.ROWS if base is Layout.COLUMNS else Layout.COLUMNS
-        if base is Layout.ROWS:
-            return self._part(node.attr, base)
-        if base in SCALARS:
-            return base if node.attr == "data" else Layout.CONST if node.attr == "shape" else _flag(node.attr)
-        return base if base in FIXED else Layout.UNKNOWN
-
-    def _computed(self, cls: ast.AST | None, name: str, this: Record) -> Shape | None:
-        """What a property of an object is; None if an attribute is none."""
-        method = made_objects.computed(self.resolver, cls, name)
-        owner = cls if isinstance(cls, ast.ClassDef) else None
-        return None if method is None else self.modules.function(method, {"self": this}, owner)
-
-    def _part(self, name: str, rows: Shape) -> Shape:
-        """An attribute of a sample-first tensor."""
-        return Layout.SHAPE if name == "shape" else rows if name in ("data", "grad", "real") else _flag(name)
+        return self.attributes.read(node, env, frame)
 
     def _subscript(self, node: ast.Subscript, env: Environment, frame: Frame) -> Shape:
         return self.subscripts.read(node, env, frame)
@@ -450,7 +391,8 @@ class Layouts:
         """Whether a matrix product is one for each sample, as attention computes."""
         return all(layout is Layout.ROWS for layout in layouts) and self.dimensions.apart(*factors)
 
-    def _comprehension(self, node: Comprehension, env: Environment, frame: Frame) -> Shape:
+    def comprehension(self, node: Comprehension, env: Environment, frame: Frame) -> Shape:
+        """What a comprehension makes."""
         return comprehension(self, node, env, frame)
 
     def _call(self, call: ast.Call, env: Environment, frame: Frame) -> Shape:
@@ -469,7 +411,3 @@ def _taken(statement: ast.If, env: Environment) -> list[list[ast.stmt]]:
             if isinstance(test.ops[0], ast.IsNot):
                 return [statement.body]
     return [statement.body, statement.orelse]
-
-
-def _flag(name: str) -> Shape:
-    return Layout.CONST if name in ("device", "dtype", "is_cuda", "ndim", "requires_grad") else Layout.UNKNOWN

@@ -24,6 +24,7 @@ from accelift_codemod.facts.layout.algebra import (
 )
 from accelift_codemod.facts.layout.by_class import of_classes
 from accelift_codemod.facts.layout.columns import columns, over_samples
+from accelift_codemod.facts.layout.contracted import einsum, tensordot
 from accelift_codemod.facts.layout.pairs import paired
 from accelift_codemod.facts.layout.products import integer, swaps
 from accelift_codemod.facts.signatures import argument
@@ -160,9 +161,8 @@ def method(
 
 
 def _widens(name: str, call: ast.Call, arguments: list[Shape]) -> bool:
-    """Whether dimension 1 stays as it is where a tensor is expanded."""
-    widened = name == "expand" and len(arguments) > 1
-    return widened and (arguments[1] is Layout.COUNT or integer(call.args[1]) == -1)
+    """Whether dimension 1 stays as it is where a tensor is expanded: that of samples can become no other size."""
+    return name == "expand" and len(arguments) > 1
 
 
 def _extreme(parts: list[Shape]) -> Layout | None:
@@ -231,9 +231,9 @@ def operation(
     if pairs is not None:
         return pairs
     if name == "einsum":
-        return _einsum(call, everything)
+        return einsum(call, everything)
     if name == "tensordot" and len(arguments) > 1:
-        return _tensordot(call, arguments[0], arguments[1], offset)
+        return tensordot(call, arguments[0], arguments[1], offset)
     if name in ("dot", "vdot") and everything == [Layout.ROWS, Layout.ROWS]:
         return Layout.SUM
     if name == "arange" and arguments == [Layout.COUNT] and not keywords.keys() & {"end", "step"}:
@@ -270,8 +270,14 @@ def operation(
     if first is not Layout.ROWS:
         return Layout.UNKNOWN
     others = everything[1:] if arguments else everything
+    if name == "linear" and Layout.ROWS in others[:1]:
+        return Layout.MIXED  # the samples are the weights
+    if name == "layer_norm" and Layout.SHAPE in others[:1]:
+        return Layout.MIXED  # over all of them
     if name in ops.ROW_WISE and any(o in CURVING for o in others):
         return Layout.MIXED  # `F.linear(x, prototypes)`
+    if name == "expand" and _is_wide(call):
+        return Layout.ROWS
     if any(o in (Layout.UNKNOWN, *SCALARS) for o in others):
         return Layout.UNKNOWN
     if name in ops.ROW_WISE or name in ops.LIKE:
@@ -333,39 +339,6 @@ def _all_rows(parts: Shape) -> bool:
     return isinstance(parts, tuple) and bool(parts) and all(part is Layout.ROWS for part in parts)
 
 
-def _einsum(call: ast.Call, arguments: list[Shape]) -> Shape:
-    """A product of tensors, with the dimensions of each told by letters: `"id,jd->ij"` compares each with each."""
-    equation = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
-    terms, arrow, result = equation.replace(" ", "").partition("->") if isinstance(equation, str) else ("", "", "")
-    given = list(zip(terms.split(","), arguments[1:], strict=False))
-    letters = {term[:1] for term, layout in given if layout is Layout.ROWS}
-    if not arrow or not letters or "." in terms or any(lay not in (Layout.ROWS, *FIXED) for _, lay in given):
-        return Layout.UNKNOWN
-    if len(letters) > 1:
-        return Layout.MIXED
-    (letter,) = letters
-    if letter not in result and all(layout is Layout.ROWS or letter not in term for term, layout in given):
-        return Layout.SUM
-    return Layout.ROWS if result[:1] == letter else Layout.UNKNOWN
-
-
-def _tensordot(call: ast.Call, left: Shape, right: Shape, offset: int) -> Shape:
-    """A product of two tensors along some dimensions of each: along the first of both, it is a sum over the samples."""
-    if not {left, right} <= {Layout.ROWS, *FIXED}:
-        return Layout.UNKNOWN
-    told = argument(call, 1 + offset, "dims")
-    lists = told.elts if isinstance(told, (ast.Tuple, ast.List)) else []
-    along = [[integer(d) for d in getattr(one, "elts", [one])] for one in lists]
-    if left is right is Layout.ROWS and (len(along) == 2 or told is None or integer(told) is not None):
-        summed = [0 in dimensions for dimensions in along] == [True, True]
-        aligned = summed and along[0].index(0) == along[1].index(0)
-        return Layout.SUM if aligned else Layout.MIXED
-    if left is not Layout.ROWS or right not in FIXED:
-        return Layout.UNKNOWN
-    kept = along and None not in along[0] and 0 not in along[0]
-    return Layout.ROWS if kept or integer(told) == 1 else Layout.UNKNOWN
-
-
 def _reduce(name: str, call: ast.Call, offset: int, rank: int | None = None) -> Shape:
     kind, over = ops.REDUCES[name], over_samples(name)
     place = ops.DIMENSION_PLACE.get(name, 0) + offset
@@ -389,6 +362,13 @@ def _reduce(name: str, call: ast.Call, offset: int, rank: int | None = None) -> 
     if 0 in dimensions or (rank is not None and -rank in dimensions and name not in ("sort", "argsort")):
         return Layout.TURNED if name in ops.TURNS else over
     return (Layout.ROWS, Layout.ROWS) if kind == "pair" else Layout.ROWS
+
+
+def _is_wide(call: ast.Call) -> bool:
+    """Whether what is expanded was given a new dimension 1 for that: `x.unsqueeze(1).expand(n, m, d)`."""
+    of = call.func.value if isinstance(call.func, ast.Attribute) else None
+    made = isinstance(of, ast.Call) and isinstance(of.func, ast.Attribute) and of.func.attr == "unsqueeze"
+    return made and bool(of.args) and integer(of.args[-1]) == 1  # type: ignore[union-attr]
 
 
 def _runs_on(sizes: list[ast.expr], layouts: list[Shape]) -> bool:
@@ -436,5 +416,6 @@ def _reshape(name: str, call: ast.Call, others: list[Shape], offset: int, rank: 
     if name in ("gather", "scatter", "scatter_", "index_select", "narrow", "select"):
         return Layout.ROWS if place is not None and place != 0 else Layout.UNKNOWN
     if name == "expand":
-        return Layout.ROWS if (others and others[0] in (Layout.COUNT, Layout.SHAPE)) or place == -1 else Layout.UNKNOWN
+        sized = (others and others[0] in (Layout.COUNT, Layout.SHAPE)) or place == -1
+        return Layout.ROWS if sized else Layout.UNKNOWN
     return Layout.UNKNOWN

@@ -232,13 +232,13 @@ class Picked(Layouts):
         parts = (node.lower, node.upper, node.step) if isinstance(node, ast.Slice) else (node,)
         return any(part is not None and self.read(part, env, frame) not in FIXED for part in parts)
 
-    def _comprehension(
+    def comprehension(
         self, node: ast.ListComp | ast.GeneratorExp | ast.DictComp, env: Environment, frame: Frame
     ) -> Shape:
         first = node.generators[0]
         plain = len(node.generators) == 1 and not first.ifs and isinstance(first.target, ast.Name)
         if isinstance(node, ast.DictComp) or not plain or self.read(first.iter, env, frame) is not Layout.ROWS:
-            return super()._comprehension(node, env, frame)
+            return super().comprehension(node, env, frame)
         # One thing for each row, made from that row and from what every row has in common.
         return Layout.ROWS if self._of_row(node.elt, stores(first.target), env) else Layout.UNKNOWN
 

@@ -1,0 +1,47 @@
+"""Functions that others wrap or make: decorators of the script, and functions that return what stands inside them."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts.resolve import Resolver
+
+_MOST = 3  # calls of a decorator that return one another: `@scaled(2)`
+
+
+def changes_results(resolver: Resolver, function: Function) -> bool:
+    """Whether a decorator of the script may give something else than what the function returns."""
+    return any(_changes(resolver, decorator) for decorator in function.decorator_list)
+
+
+def _changes(resolver: Resolver, decorator: ast.expr) -> bool:
+    func, calls = decorator, 1
+    while isinstance(func, ast.Call):
+        func, calls = func.func, calls + 1
+    bindings = resolver.bindings(func) if isinstance(func, ast.Name) else []
+    made = bindings[0].node if len(bindings) == 1 else None
+    if not isinstance(made, FUNCTIONS):
+        return False
+    for _ in range(min(calls, _MOST)):
+        given = [p.arg for p in (*made.args.posonlyargs, *made.args.args)][:1]
+        inner = [s for s in made.body if isinstance(s, FUNCTIONS)]
+        returned = {r.value.id for r in resolver.returns(made) if isinstance(r.value, ast.Name)}
+        if returned and returned <= {*given}:
+            return False  # the function itself
+        wrapper = next((s for s in inner if s.name in returned), None)
+        if wrapper is None:
+            return True
+        if all(_hands_on(resolver, r.value, wrapper, given) for r in resolver.returns(wrapper)) and given:
+            if resolver.returns(wrapper):
+                return False
+        made = wrapper
+    return True
+
+
+def _hands_on(resolver: Resolver, node: ast.expr | None, wrapper: Function, given: list[str]) -> bool:
+    """Whether a function returns what the one that it wraps does: `return f(*args)`, `result = f(*args)` before."""
+    if isinstance(node, ast.Name):
+        made = [b.value for b in resolver.bindings(node)]
+        return bool(made) and all(_hands_on(resolver, value, wrapper, given) for value in made if value is not node)
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in given
