@@ -114,7 +114,7 @@ def _holds(resolver: Resolver, part: ast.expr, made: ast.Call) -> bool:
 def _is_changed(resolver: Resolver, call: ast.Call) -> bool:
     """Whether the script changes what is in the databases that it opens, of which this one is a file."""
     name = resolver.argument(call, 0, "database")
-    if isinstance(name, ast.Constant) and name.value in (":memory:", ""):
+    if isinstance(name, ast.Constant) and name.value in (":memory:", "", "sqlite://", "sqlite:///:memory:"):
         return False
     if resolver.index.methods.get("commit"):
         return True

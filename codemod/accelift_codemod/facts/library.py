@@ -410,7 +410,10 @@ FLAGS = {"c": "a", "n": "w", "w": "r+"}
 # The flags of os.open() that let a file be written to.
 WRITING_FLAGS = frozenset("O_WRONLY O_RDWR O_CREAT O_APPEND O_TRUNC".split())
 # What opens databases that are read or written.
-DATABASES = frozenset({"sqlite3.connect"})
+DATABASES = frozenset(
+    "sqlite3.connect psycopg2.connect psycopg.connect pymysql.connect MySQLdb.connect mysql.connector.connect "
+    "duckdb.connect sqlalchemy.create_engine".split()
+)
 # What opens stores on disk, and the methods of these, or of their parts, that write.
 STORES = {
     **dict.fromkeys(("lmdb.open", "lmdb.Environment"), frozenset("put putmulti replace delete drop".split())),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod import alone
 from accelift_codemod.borrowed import Known, known, precedes
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import files, library
+from accelift_codemod.facts import files, library, services
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.decisions import chosen_by_content
 from accelift_codemod.measured.shares import named_after_labels, named_after_samples
@@ -87,6 +87,15 @@ if accelerator.is_main_process:
                 continue
             if files.writes(files.mode(draft.facts.resolver, call)) or files.keeps_open(draft.facts.resolver, call):
                 yield from self._opened(draft, call, guarded, imported)
+                continue
+            if services.writes(draft.facts.resolver, call) and not draft.guarded(call):
+                yield draft.finding(
+                    "SAVE-RACE",
+                    Severity.WARNING,
+                    call,
+                    f"`{draft.facts.segment(call.func)}(...)` would be called by every process, each for all of them",
+                    "call it under `if accelerator.is_main_process:`",
+                )
                 continue
             logged = files.log_file(draft.facts.resolver, call)
             if logged is not None and not draft.guarded(call):
