@@ -361,6 +361,47 @@ def test_hooks_on_parameters(before: str, codes: list[str]) -> None:
     assert findings(script(before=before)) == codes
 
 
+@pytest.mark.parametrize(
+    ("hook", "codes"),
+    [
+        ("lambda g: g.clamp(-1, 1)", ["GRAD-HOOK"]),
+        ("lambda g: g / g.norm()", ["GRAD-HOOK"]),
+        ("lambda g: g - g.mean(0)", ["GRAD-HOOK"]),
+        ("cut", ["GRAD-HOOK"]),
+        ("lambda g: -0.1 * g", []),
+        ("lambda g: g.relu()", []),
+        ("lambda g: g.clamp(min=0)", []),
+        ("lambda g: kept.append(g.norm())", []),
+        ("show", []),
+    ],
+)
+def test_hooks_on_what_networks_compute(hook: str, codes: list[str]) -> None:
+    functions = "def show(g):\n    print(g.norm())\n\n\ndef cut(g):\n    return torch.clamp(g, -1, 1)"
+    forward = f"optimizer.zero_grad()\nout = model(x)\nout.register_hook({hook})\nloss = F.cross_entropy(out, y)"
+    text = script(definitions=functions, before="kept = []", forward=forward)
+    assert [code for code in findings(text) if code.startswith("GRAD-")] == codes
+
+
+@pytest.mark.parametrize(
+    ("lines", "codes"),
+    [
+        ("return g.clamp(-1, 1)", ["GRAD-HOOK"]),
+        ("return F.hardtanh(g), None", ["GRAD-HOOK"]),
+        ("return g / g.norm()", ["GRAD-HOOK"]),
+        ("return g", []),
+        ("return -0.5 * g", []),
+        ("g = g.clone()\n        g[ctx.saved_tensors[0] > 1] = 0\n        return g", []),
+    ],
+)
+def test_backward_passes_of_autograd_functions(lines: str, codes: list[str]) -> None:
+    function = (
+        "class Sign(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, o):\n        return o.sign()\n\n"
+        f"    @staticmethod\n    def backward(ctx, g):\n        {lines}"
+    )
+    forward = "optimizer.zero_grad()\nloss = F.cross_entropy(Sign.apply(model(x)), y)"
+    assert [c for c in findings(script(definitions=function, forward=forward)) if c.startswith("GRAD-")] == codes
+
+
 PADDING = """\
 def collate(samples):
     rows = torch.nn.utils.rnn.pad_sequence([s[0] for s in samples], batch_first=True)

@@ -38,7 +38,7 @@ def kept(facts: Facts) -> Iterator[Kept]:
     """What all hooks that the script registers keep."""
     for name in _REGISTERS:
         for call in facts.index.methods.get(name, []):
-            hooks = dict.fromkeys(_hooks(facts, call.args[0])) if call.args and facts.runs(call) else ()
+            hooks = dict.fromkeys(functions(facts, call.args[0])) if call.args and facts.runs(call) else ()
             for hook in hooks:
                 yield from (Kept(call, hook, place, put) for place, put in _puts(facts, hook))
 
@@ -58,7 +58,7 @@ def reads(facts: Facts, one: Kept) -> list[ast.Name | ast.Attribute]:
     return found
 
 
-def _hooks(facts: Facts, node: ast.expr | None, depth: int = 0) -> Iterator[Hook]:
+def functions(facts: Facts, node: ast.expr | None, depth: int = 0) -> Iterator[Hook]:
     """The functions that an expression is, that a call of a function of the script returns, or that it only calls."""
     if depth > _DEPTH or node is None:
         return
@@ -71,9 +71,9 @@ def _hooks(facts: Facts, node: ast.expr | None, depth: int = 0) -> Iterator[Hook
     callee = facts.resolver.callee(node) if isinstance(node, ast.Call) else None
     if isinstance(callee, FUNCTIONS):
         for statement in facts.resolver.returns(callee):
-            yield from _hooks(facts, statement.value, depth + 1)
+            yield from functions(facts, statement.value, depth + 1)
     elif isinstance(node, ast.Call) and facts.resolver.qualified(node.func) == "functools.partial" and node.args:
-        yield from _hooks(facts, node.args[0], depth + 1)
+        yield from functions(facts, node.args[0], depth + 1)
     else:
         for value in facts.resolver.values(node):
             if isinstance(value.declaration, FUNCTIONS):

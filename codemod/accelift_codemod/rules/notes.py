@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from accelift_codemod import lengths, padding, ready_networks
+from accelift_codemod import gradient_hooks, lengths, padding, ready_networks
 from accelift_codemod.chance import seeds
 from accelift_codemod.chance.decided import decides, of_batch
 from accelift_codemod.chance.noise import in_making
@@ -62,7 +62,9 @@ class Notes(Rule):
             Severity.WARNING,
             "a hook changes gradients before they are averaged",
             "A hook on a parameter sees the gradient of one process's share, before the processes average theirs. What "
-            "is not linear, such as clamping, then gives another gradient than on one process.",
+            "is not linear, such as clamping, then gives another gradient than on one process. So it is with a hook on "
+            "what a network computes, and with the backward pass of an autograd function: the gradient of each sample "
+            "is larger by the number of processes, since a mean over a share divides by fewer samples.",
         ),
         Explained(
             "BATCH-PADDED",
@@ -163,6 +165,16 @@ class Notes(Rule):
                 first["hook"],
                 "this hook sees the gradient of a process's share, before the processes average theirs",
                 "change the gradients after accelerator.backward, unless what the hook does is linear",
+            )
+        bent = next(gradient_hooks.bending(draft.facts), None)
+        if bent is not None:
+            yield draft.finding(
+                "GRAD-HOOK",
+                Severity.WARNING,
+                bent,
+                "this sees the gradient of a mean over a process's share, which is larger than that over the whole "
+                "batch, and does not go by its size in a straight line",
+                "do it with the gradient divided by accelerator.num_processes, and multiply what comes out",
             )
         if "BatchNorm" in first and not draft.facts.index.attributes.get("convert_sync_batchnorm"):
             yield draft.finding(
