@@ -342,6 +342,28 @@ def test_noise_of_a_data_set(made: str, drawn: str, codes: list[str]) -> None:
     assert findings(script(**slots)) == codes
 
 
+@pytest.mark.parametrize(
+    ("seed", "workers", "told"),
+    [
+        ("torch.manual_seed(0)", "num_workers=2", True),  # torch seeds the generators of its workers by its own
+        ("torch.manual_seed(0)", "**options", True),
+        ("torch.manual_seed(0)", "num_workers=0", False),
+        ("torch.manual_seed(0)", "shuffle=False", False),
+        ("random.seed(0)", "shuffle=False", True),
+        ("", "num_workers=2", False),
+    ],
+)
+def test_noise_of_workers(seed: str, workers: str, told: bool) -> None:
+    slots = {
+        "imports": "import random",
+        "definitions": _NOISY.format(base="torch.utils.data.Dataset", made="", drawn=" * random.random()"),
+        "setup": f"import settings\noptions = settings.load()\n{seed}",
+        "data": "data = Noisy(torch.ones(64, 8))",
+        "loader": f"loader = DataLoader(data, batch_size=16, {workers})",
+    }
+    assert ("RNG-SAMENOISE" in findings(scripts.script(**slots))) is told
+
+
 def test_noise_that_a_data_set_is_made_of() -> None:
     definitions = _NOISY.format(base="torch.utils.data.Dataset", made=" + torch.randn(8)", drawn="")
     text = scripts.script(definitions=definitions, data="data = Noisy(torch.ones(64, 8))")

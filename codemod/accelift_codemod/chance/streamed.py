@@ -26,8 +26,7 @@ def shuffled(draft: Draft) -> Iterator[tuple[ast.Call, ast.ClassDef]]:
         return
     for _, value in draft.facts.objects_of(Role.LOADER):
         loader = draft.facts.objects.loader(value)
-        workers = loader.arguments.get("num_workers")
-        if "num_workers" in loader.arguments and not (isinstance(workers, ast.Constant) and workers.value == 0):
+        if loader.has_workers:
             continue
         for data in draft.facts.resolver.values(loader.arguments.get("dataset")):
             cls = data.declaration

@@ -71,9 +71,7 @@ def _parts(draft: Draft, value: Value, *, workers: bool = False) -> Iterator[ast
     """The code that makes the samples of a loader, without workers if not told otherwise: data sets, transforms,
     collate functions."""
     loader = draft.facts.objects.loader(value)
-    told = loader.arguments.get("num_workers")
-    none = "num_workers" not in loader.arguments or (isinstance(told, ast.Constant) and told.value == 0)
-    if not none and not workers:
+    if loader.has_workers and not workers:
         return
     resolver = draft.facts.resolver
     queue: list[ast.AST] = [a for name in ("dataset", "collate_fn") if (a := loader.arguments.get(name)) is not None]

@@ -46,6 +46,12 @@ class Loader:
         return self.complete and self.value.name.startswith("torch.utils.data.") and "collate_fn" not in self.arguments
 
     @property
+    def has_workers(self) -> bool:
+        """Whether it is told a number of workers, which may be another one than 0."""
+        workers = self.arguments.get("num_workers")
+        return workers is not None and not (isinstance(workers, ast.Constant) and workers.value == 0)
+
+    @property
     def deals_single_samples(self) -> bool:
         """Whether a DataLoader of torch is told no size of its batches, which is 1 then."""
         stock = self.complete and self.value.name == "torch.utils.data.DataLoader"

@@ -129,10 +129,7 @@ for inputs in accelerator.prepare(DataLoader(Noisy())):
     def _in_data_set(self, world: World, value: Value) -> ast.Call | None:
         """Where the data set of a loader without workers draws random numbers."""
         loader = world.facts.objects.loader(value)
-        workers = loader.arguments.get("num_workers")
-        if loader.call is None or not loader.complete:
-            return None
-        if "num_workers" in loader.arguments and not (isinstance(workers, ast.Constant) and workers.value == 0):
+        if loader.call is None or not loader.complete or loader.has_workers:
             return None
         for data in world.resolver.values(loader.arguments.get("dataset")):
             for name in ("__getitem__", "__iter__"):

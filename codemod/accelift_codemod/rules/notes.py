@@ -207,7 +207,17 @@ class Notes(Rule):
     def _is_seeded(self, draft: Draft, kind: str, call: ast.Call) -> bool:
         """Whether the script may seed what is drawn from: otherwise every process draws other numbers."""
         home = "torch" if kind == "dropout" else drawn_from(draft.facts.resolver, call)
-        return not home or seeds.perhaps(draft, SEEDS[home])
+        names = SEEDS.get(home, ())
+        if home in ("numpy", "random") and kind == "noise of its own" and self._may_be_in_worker(draft, call):
+            names = (*names, *SEEDS["torch"])  # by whose generator torch seeds all those of its workers
+        return not home or seeds.perhaps(draft, names)
+
+    def _may_be_in_worker(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a call may be made by a worker of a loader: not by a network."""
+        objects, cls = draft.facts.objects, draft.facts.index.enclosing_class(call)
+        loaders = (objects.loader(value) for _, value in draft.facts.objects_of(Role.LOADER))
+        inside = isinstance(cls, ast.ClassDef) and draft.facts.resolver.class_role(cls) is Role.MODEL
+        return not inside and any(one.has_workers or not one.complete for one in loaders)
 
     def _noise(self, draft: Draft, body: Sequence[ast.stmt]) -> Iterator[ast.Call]:
         """The calls by which statements of a loop, or functions that they call, draw random numbers."""
