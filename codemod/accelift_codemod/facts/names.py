@@ -28,7 +28,7 @@ class Names:
             owner = self.index.scope(node).owner(node.id)
             if owner is None:
                 return self._starred(node.id.rpartition(MARK)[2])
-            if all(binding.how is not How.IMPORT for binding in owner.bindings[node.id]):
+            if node.id not in self._imported(owner):
                 return None
             for binding in self.reaching(node, owner):
                 if binding.how is How.IMPORT:
@@ -38,6 +38,11 @@ class Names:
             base = self.qualified(node.value)
             return library.canonical(f"{base}.{node.attr}") if base else None
         return None
+
+    @memoised
+    def _imported(self, scope: Scope) -> frozenset[str]:
+        """The variables of a scope that imports bind."""
+        return frozenset(name for name, bound in scope.bindings.items() if any(b.how is How.IMPORT for b in bound))
 
     def _starred(self, name: str) -> str | None:
         """The library name of what `from tqdm import *` gives: of modules whose names are known, no others."""
