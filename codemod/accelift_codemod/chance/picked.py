@@ -152,12 +152,7 @@ def deals_as_given(draft: Draft, call: ast.Call) -> bool:
 
 
 def _is_dealt(draft: Draft, call: ast.Call, part: ast.AST) -> bool:
-    """Whether a part of a call is what a loader deals, or by which it does: `DataLoader(data[order])`.
-
-    Into a function of the script that makes one, it is followed.
-    """
-    if isinstance(draft.facts.resolver.callee(call), FUNCTIONS):
-        return False
+    """Whether a part of a call is what a loader deals, or by which it does: `DataLoader(data[order])`."""
     given = (
         draft.facts.resolver.argument(call, 0, "dataset"),
         draft.facts.resolver.argument(call, None, "sampler"),
