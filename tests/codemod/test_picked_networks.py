@@ -81,3 +81,24 @@ def test_which_one_trains_may_be_drawn_where_it_is_called() -> None:
     slots = {"forward": "i = random.randrange(3)\noptimizers[i].zero_grad()\nloss = F.cross_entropy(models[i](x), y)"}
     text = script(**NETS, **slots, setup="import random", step="optimizers[i].step()")
     assert findings(text).count("COLL-RANKFLOW") == 1
+
+
+LOSSES = "losses = [F.cross_entropy(m(x), y).item() for m in models]"
+
+
+@pytest.mark.parametrize(
+    ("drawn", "move", "loop", "told"),
+    [
+        (f"losses.index(min(losses))\n{LOSSES}", f"{MOVED}{LOSSES}", "", True),
+        ("min(range(3), key=lambda j: F.cross_entropy(models[j](x), y).item())", MOVED, "", True),
+        ("int(y.max())", MOVED, "", True),
+        ("int(accelerated) % 3", f"{MOVED}accelerated = epoch + 1", "", False),
+        ("number % 3", MOVED, "for number, (x, y) in enumerate(loader):", False),
+    ],
+)
+def test_every_process_has_to_train_the_same(drawn: str, move: str, loop: str, told: bool) -> None:
+    taken = "model, optimizer = models[i], optimizers[i]"
+    slots = {"move": move, "forward": TAKEN.format(drawn=drawn, taken=taken)}
+    text = script(**NETS, **slots, **({"loop": loop} if loop else {}))
+    assert "models[:] = [accelerator.prepare(entry) for entry in models]\n" in converted(text)
+    assert findings(text).count("COLL-RANKFLOW") == told

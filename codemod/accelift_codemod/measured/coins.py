@@ -66,12 +66,18 @@ def switched(draft: Draft, statement: ast.stmt) -> ast.Call | None:
 def picking(draft: Draft, node: Loop) -> Iterator[tuple[ast.Subscript, ast.Call]]:
     """Where a loop picks one of several networks or optimizers by unseeded draws, once for each, with what draws."""
     told: set[ast.Call] = set()
+    for part in picks(draft, node):
+        coin = drawn(draft, part.slice)
+        if coin is not None and coin not in told:
+            told.add(coin)
+            yield part, coin
+
+
+def picks(draft: Draft, node: Loop) -> Iterator[ast.Subscript]:
+    """Where a loop picks one of several networks or optimizers."""
     for part in (n for s in node.body for n in walk(s) if isinstance(n, ast.Subscript)):
         if any(v.role in (Role.MODEL, Role.OPTIMIZER) for v in draft.facts.resolver.values(part)):
-            coin = drawn(draft, part.slice)
-            if coin is not None and coin not in told:
-                told.add(coin)
-                yield part, coin
+            yield part
 
 
 def layers_by_chance(draft: Draft) -> Iterator[tuple[Choice, ast.Call]]:

@@ -43,6 +43,7 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
     losses = called.losses(node.body, draft.facts.loops.backwards_in(node))
     yield from _timed(draft, node)
     yield from (_by_chance(draft, draft.facts.index.statement(n), coin) for n, coin in coins.picking(draft, node))
+    yield from _picked(draft, node, local, kept)
     for statement in (s for outer in node.body for s in walk(outer)):
         if isinstance(statement, (ast.For, ast.AsyncFor)):
             yield from _pieces(draft, statement, local)
@@ -272,6 +273,28 @@ def _drifting(draft: Draft, node: Loop, test: ast.expr) -> tuple[ast.Call, ast.C
         if sample is not None:
             return call, sample
     return None
+
+
+def _picked(draft: Draft, node: Loop, local: set[str], kept: set[str]) -> Iterator[Finding]:
+    """Trained networks, or their optimizers, that are picked by what differs from process to process, once for each
+    way in which that is spelled."""
+    told: set[str] = set()
+    for part in coins.picks(draft, node):
+        models = draft.facts.objects.models(part)
+        spelled = draft.facts.segment(part.slice)
+        if models and not draft.blueprint.prepared_models(part):
+            continue  # none that processes wait with
+        if spelled not in told and _goes_by(draft, part.slice, local, kept):
+            told.add(spelled)
+            yield draft.finding(
+                "COLL-RANKFLOW",
+                Severity.ERROR,
+                draft.facts.index.statement(part),
+                f"`{spelled}` differs from process to process, and some would train another network than others, and "
+                "wait for each other",
+                "pick by what is the same everywhere: average what it is worked out from over the processes before "
+                '(accelerator.reduce(..., "mean"))',
+            )
 
 
 def _goes_by(draft: Draft, test: ast.expr, local: set[str], kept: set[str]) -> bool:
