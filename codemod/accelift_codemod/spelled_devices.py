@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role
+from accelift_codemod.facts import How, Role
 from accelift_codemod.facts.gpu_numbers import CPU
 from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts.showing import is_logging, prints
+from accelift_codemod.facts.tree import children
+from accelift_codemod.measured.onward import reached
 
 _SPELLED = (ast.Name, ast.Attribute, ast.Call, ast.JoinedStr, ast.BinOp)
+_MOVES = frozenset({"to", "cuda", "to_empty", "set_default_device", "startswith"})
 
 
 def is_spelled(draft: Draft, node: ast.expr | None) -> bool:
@@ -58,10 +63,67 @@ def means_it(draft: Draft, node: ast.expr) -> bool:
     return chosen == {facts.devices.cpu(node)} != {None}
 
 
+def is_exchanged(draft: Draft, call: ast.Call, node: ast.expr) -> bool:
+    """Whether what a function is handed may be the device of the process as well: it is the CPU where the script means
+    that, and if it is only a name, nothing takes it for a text: `f"net_{device}.pt"`, `device.split(":")`."""
+    return means_it(draft, node) and (_is_object(draft, node) or not _is_text(draft, call, node))
+
+
 def kind(draft: Draft, node: ast.expr) -> str:
     """The code for the device of a process in place of one that is spelled out: a device, or the name of one."""
-    made = any(v.role is Role.DEVICE for v in draft.facts.resolver.values(node))
-    return "{accelerator}.device" if made else "{accelerator}.device.type"
+    return "{accelerator}.device" if _is_object(draft, node) else "{accelerator}.device.type"
+
+
+def _is_object(draft: Draft, node: ast.expr) -> bool:
+    return any(v.role is Role.DEVICE for v in draft.facts.resolver.values(node))
+
+
+def _is_text(draft: Draft, call: ast.Call, node: ast.expr) -> bool:
+    """Whether something is done with the name of a device that a function is handed but using it for one, or showing
+    it."""
+    function = _function(draft, call)
+    if function is None:
+        return True
+    scope = draft.facts.index.scopes[function]
+    bound = draft.facts.resolver.bind(call, function) or {}
+    loads = (load for name, value in bound.items() if value is node for load in draft.facts.loads(scope, name))
+    resolver = draft.facts.resolver
+    reads = [n for n in loads if any(b.how is How.PARAMETER for b in resolver.reaching(n, scope))]
+    ends = partial(_is_end, draft)
+    return any(_reads_text(draft, read) for read in reached(draft, reads, stop=ends))
+
+
+def _is_end(draft: Draft, node: ast.AST) -> bool:
+    """Whether a node is a call that makes something else of the name of a device: no function of the script."""
+    return isinstance(node, ast.Call) and not isinstance(draft.facts.resolver.callee(node), (*FUNCTIONS, ast.ClassDef))
+
+
+def _reads_text(draft: Draft, read: ast.expr) -> bool:
+    """Whether a read of the name of a device takes it for a text."""
+    index, resolver = draft.facts.index, draft.facts.resolver
+    parent = index.parents[read]
+    if isinstance(parent, (ast.Attribute, ast.Subscript)):
+        return parent.value is read and not (isinstance(parent, ast.Attribute) and parent.attr in _MOVES)
+    if isinstance(parent, ast.Compare):
+        others = [part.value if isinstance(part, ast.Constant) else "" for part in children(parent) if part is not read]
+        return any(other not in (None, "cpu", "cuda") for other in others) or _is_equal(parent, "cuda")
+    if isinstance(parent, ast.FormattedValue):
+        around = [n for n in index.ancestors(parent) if isinstance(n, ast.Call)]
+        return not any(prints(resolver, c.func) is not None or is_logging(resolver, c) for c in around)
+    if isinstance(parent, ast.keyword):
+        return False
+    if isinstance(parent, ast.Call) and read is not parent.func:
+        known = isinstance(resolver.callee(parent), (*FUNCTIONS, ast.ClassDef))
+        moves = isinstance(parent.func, ast.Attribute) and parent.func.attr in _MOVES
+        used = known or moves or (resolver.qualified(parent.func) or "").startswith("torch.")
+        return not used and prints(resolver, parent.func) is None and not is_logging(resolver, parent)
+    return isinstance(parent, ast.BinOp)
+
+
+def _is_equal(test: ast.Compare, text: str) -> bool:
+    """Whether a test is for a text, and not for its beginning: `device == "cuda"`."""
+    parts = [n.value for n in children(test) if isinstance(n, ast.Constant)]
+    return text in parts and isinstance(test.ops[0], (ast.Eq, ast.NotEq))
 
 
 def _function(draft: Draft, call: ast.Call) -> Function | None:

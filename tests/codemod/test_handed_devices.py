@@ -113,3 +113,45 @@ def test_what_is_moved_to_nobody_knows_where_in_a_function_that_never_runs() -> 
     other = "def other(net, device):\n    return net.to(device)"
     assert "cpu=True" in converted(script(**slots, definitions=other))
     assert unchanged(script(**slots, definitions=other, before="other(model, input())")).code == "DEV-UNKNOWN"
+
+
+USED = "def use(device):\n    {does}\n    return torch.ones(3).to(device)"
+
+
+@pytest.mark.parametrize(
+    "does",
+    [
+        'open(f"ones_{device}.txt")',
+        'open("ones_" + device)',
+        'number = int(device.split(":")[1])',
+        "number = device[-1]",
+        'first = device == "cuda:0"',
+        'some = device == "cuda"',
+        "name = device\n    open(name)",
+        "other(device)",
+    ],
+)
+def test_a_name_that_is_taken_for_a_text_stays(does: str) -> None:
+    """The files, and what is done, are those of one process."""
+    definitions = f'def other(name):\n    open("a" + name)\n\n\n{USED.format(does=does)}'
+    text = script(definitions=definitions, after='ones = use("cuda:1")')
+    assert 'ones = use("cuda:1")\n' in converted(text)
+    assert [c for c in findings(text) if c.startswith("DEV-")] == ["DEV-LEFT"]
+
+
+@pytest.mark.parametrize(
+    "does",
+    [
+        'print(f"on {device}")',
+        'slow = device == "cpu"',
+        'fast = device.startswith("cuda")',
+        'fast = "cuda" in device',
+        "default = device is None",
+        "kept = torch.device(device)",
+        "name = device\n    zeros = torch.zeros(3, device=name)",
+    ],
+)
+def test_a_name_that_is_used_for_a_device_or_shown_is_that_of_the_process(does: str) -> None:
+    text = script(definitions=USED.format(does=does), after='ones = use("cuda:0")')
+    assert "ones = use(accelerator.device.type)\n" in converted(text)
+    assert not {"DEV-LEFT", "DEV-INDEX"} & set(findings(text))

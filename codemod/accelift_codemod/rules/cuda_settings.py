@@ -76,9 +76,10 @@ class CudaSettings(Rule):
             if draft.facts.runs(move.call) and self._numbered(draft, move):
                 yield self._indexed(draft, move.target or move.call)
                 break  # once is enough
-        for _, given in spelled_devices.handed(draft):
-            if spelled_devices.means_it(draft, given) and draft.facts.devices.numbers.indexed(given) is not None:
-                yield self._indexed(draft, given)
+        for call, given in spelled_devices.handed(draft):
+            if draft.facts.devices.numbers.indexed(given) is not None:
+                if spelled_devices.is_exchanged(draft, call, given):
+                    yield self._indexed(draft, given)
         yield from self._visible(draft)
 
     def _optional(self, draft: Draft, variable: DeviceVariable) -> Iterator[Finding]:

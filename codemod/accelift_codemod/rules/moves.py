@@ -334,7 +334,7 @@ for x, y in loader:
         for call, given in spelled_devices.handed(draft):
             code = spelled_devices.kind(draft, given)
             named = next((k for k in call.keywords if k.value is given), None)
-            if not spelled_devices.means_it(draft, given):
+            if not spelled_devices.is_exchanged(draft, call, given):
                 left = self._left(draft, given, given)
                 yield from [left] if left is not None else []
             elif named is not None:
