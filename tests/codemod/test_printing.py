@@ -230,6 +230,14 @@ def test_files_that_main_reads_are_there_for_all(before: str, after: str) -> Non
     [
         # Where the environment is set after it, or in main() before the accelerator is made.
         ({}, "print('start')\n    os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n    main()"),
+        ({}, "print('start')\n    os.putenv('CUDA_VISIBLE_DEVICES', '1')\n    main()"),
+        ({}, "print('start')\n    os.environ |= {'CUDA_VISIBLE_DEVICES': '1'}\n    main()"),
+        # Where a GPU is picked that one process computes on.
+        ({}, "print('start')\n    torch.cuda.set_device(1)\n    main()"),
+        # Where it is imported.
+        ({}, "main()\nelse:\n    print('start')"),
+        ({}, "main()\nif __name__ != '__main__':\n    print('start')"),
+        ({}, "main()\nif __name__ == '__mp_main__':\n    print('start')"),
         ({"setup": "os.environ['CUDA_VISIBLE_DEVICES'] = '1'"}, "print('start')\n    main()"),
         # Where the script may stay on the CPU.
         ({"device": "device = torch.device('cuda' if input() else 'cpu')"}, "print('start')\n    main()"),

@@ -25,6 +25,8 @@ _NOT_OF_DEVICES = tuple(
     "COMET_ DGL DISPLAY HF_ KAGGLE_ MLFLOW_ MPL NEPTUNE_ PL_ PYTHON QT_ TF_ TOKENIZERS_ TRANSFORMERS_ WANDB_".split()
 )
 _READ_LATER = ("CUBLAS_",)
+_ENVIRONMENT = frozenset({"environ", "putenv"})
+_SETTING = frozenset({"os.environ.setdefault", "os.environ.update", "os.putenv"})
 
 
 class Making:
@@ -272,7 +274,7 @@ class Making:
     def ties_devices(self, statement: ast.stmt, aside: tuple[str, ...]) -> bool:
         """Whether a statement may set the environment, from which CUDA takes its settings once it is asked for; some
         variables aside."""
-        if "environ" not in self.index.attributes and "environ" not in self.index.module.bindings:
+        if _ENVIRONMENT.isdisjoint(self.index.attributes) and _ENVIRONMENT.isdisjoint(self.index.module.bindings):
             return False
         nodes = [n for root in (statement, *self.timeline.calls_into(statement)) for n in walk(root)]
         keys = [
@@ -283,10 +285,10 @@ class Making:
             if isinstance(target, ast.Subscript) and self.resolver.qualified(target.value) == "os.environ"
         ]
         calls = (n for n in nodes if isinstance(n, ast.Call))
-        setting = [
-            c for c in calls if self.resolver.qualified(c.func) in ("os.environ.setdefault", "os.environ.update")
-        ]
-        keys += [key for call in setting for key in _keys(call)]
+        keys += [key for c in calls if self.resolver.qualified(c.func) in _SETTING for key in _keys(c)]
+        joined = (n for n in nodes if isinstance(n, ast.AugAssign) and isinstance(n.op, ast.BitOr))
+        added = [n.value for n in joined if self.resolver.qualified(n.target) == "os.environ"]
+        keys += [key for given in added for key in _written(given) or [given]]
         return any(
             not isinstance(key, ast.Constant)
             or not isinstance(key.value, str)
@@ -335,6 +337,11 @@ def _root(node: ast.expr) -> str:
 def _keys(call: ast.Call) -> list[ast.expr]:
     """The names of the variables that a call sets in the environment, as far as they are written out."""
     given = call.args[0] if call.args else None
-    written = [key if key is not None else call for key in given.keys] if isinstance(given, ast.Dict) else []
+    written = _written(given)
     named = [ast.Constant(k.arg) if k.arg else call for k in call.keywords]
     return [*(written or ([given] if given is not None else [])), *named]
+
+
+def _written(given: ast.expr | None) -> list[ast.expr]:
+    """The keys of a dict that is written out; of what is unpacked there, the dict itself."""
+    return [key if key is not None else given for key in given.keys] if isinstance(given, ast.Dict) else []

@@ -104,15 +104,32 @@ def _makers(reach: Reach, node: ast.AST) -> list[ast.Call]:
 
 def _starts(reach: Reach, node: ast.AST) -> bool:
     """Whether a node stands under `if __name__ == "__main__":` in the file in which the accelerator is made, and
-    nothing there sets the environment later."""
+    nothing there sets the environment later, or picks a GPU."""
     if reach.index.function(node) is not None or not reach.facts.same_file(node, reach.site):
         return False
     blocks = (a for a in reach.index.ancestors(node) if isinstance(a, ast.If) and is_main(a))
     top = next(blocks, None)
-    if top is None or reach.index.parents.get(top) is not reach.facts.tree or node in {*walk(top.test)}:
+    if top is None or reach.index.parents.get(top) is not reach.facts.tree or not _is_run(top, node):
         return False
-    later = (s for s in reach.facts.tree.body if position(s) >= position(top))
-    return not any(reach.making.ties_devices(s, ()) for s in later)
+    later = [s for s in reach.facts.tree.body if position(s) >= position(top)]
+    return not any(reach.making.ties_devices(s, ()) or _picks_gpu(reach, s) for s in later)
+
+
+def _is_run(block: ast.If, node: ast.AST) -> bool:
+    """Whether a node only runs in what is started, and in nothing that imports it: under `__name__ == "__main__"`."""
+    test = block.test
+    parts = [test.left, *test.comparators] if isinstance(test, ast.Compare) and len(test.ops) == 1 else []
+    is_it = any(isinstance(n, ast.Constant) and n.value == "__main__" for n in parts)
+    equal = is_it and isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq)
+    return equal and any(node in {*walk(statement)} for statement in block.body)
+
+
+def _picks_gpu(reach: Reach, statement: ast.stmt) -> bool:
+    """Whether a statement may make a GPU torch's own, which one process computes on, if there is no state before."""
+    if "set_device" not in reach.index.attributes:
+        return False
+    nodes = (n for root in (statement, *reach.timeline.calls_into(statement)) for n in walk(root))
+    return any(isinstance(n, ast.Call) and reach.resolver.qualified(n.func) == "torch.cuda.set_device" for n in nodes)
 
 
 def _called_here(reach: Reach, node: ast.AST, uncalled: bool) -> bool:
