@@ -46,6 +46,22 @@ def test_other_numbers_are_not(loop: str) -> None:
     assert told(FEW + loop)
 
 
+@pytest.mark.parametrize(
+    ("loop", "expected"),
+    [
+        ("for k, _ in enumerate(torch.nonzero(y == 0)):\n    if k == 8:\n        return", True),
+        ("for k in range(int(y.sum())):\n    if k == 18:\n        sys.exit()", True),
+        ("for k in range(int(y.sum())):\n    if k == 18:\n        optimizer.step()", True),
+        ("for k in range(int(y.sum())):\n    if k == 18:\n        break", False),
+        ("for k in range(int(y.sum())):\n    if k > 18:\n        continue", False),
+        ("for k in range(20):\n    if k == 18:\n        return", False),
+        ("for k in [1, len(y)]:\n    for j in range(3):\n        if j == 2:\n            optimizer.step()", False),
+    ],
+)
+def test_only_some_processes_come_to_the_iteration_with_a_number(loop: str, expected: bool) -> None:
+    assert ("COLL-RANKFLOW" in findings(script(main=True, imports="import sys", batch_end=loop))) is expected
+
+
 TRAIN = """\
 def train(model, loader, optimizer, early, most=3):
     for x, y in loader:

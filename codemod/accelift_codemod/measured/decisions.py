@@ -17,7 +17,7 @@ from accelift_codemod.facts.values import Value
 from accelift_codemod.measured import called, coins
 from accelift_codemod.measured.averaging import averaging
 from accelift_codemod.measured.keys import parts_asked
-from accelift_codemod.measured.pieces import as_many, numbers
+from accelift_codemod.measured.pieces import as_many, numbered, numbers
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import acts, keeps_checkpoint, meets, sets_group, updates
 from accelift_codemod.measured.sums import Loop, containers
@@ -80,12 +80,11 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
                 "draw decisions from a generator of their own (random.Random(seed), torch.Generator())",
             )
         if not _goes_by(draft, statement.test, local, kept):
+            yield from _reached(draft, statement, local, kept)
             continue
         if _asks_for_one_row(draft, node, statement):
             continue
-        inside = [n for s in (*statement.body, *statement.orelse) for n in walk(s)]
-        ends = any(isinstance(n, ast.Expr) and draft.ends(n) for n in inside)
-        leaves = ends or any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for n in inside)
+        inside, ends, leaves = _leaving(draft, statement, (ast.Break, ast.Continue, ast.Return))
         if leaves or any(map(draft.facts.loops.is_backward, inside)):
             what = "end" if ends else "leave the loop" if leaves else "run the backward pass"
             yield _waits(draft, statement, statement.test, what)
@@ -303,6 +302,35 @@ def _goes_by(draft: Draft, test: ast.expr, local: set[str], kept: set[str]) -> b
         return False
     read = (n for n in loads(test) if n.id in local and not _counts(draft, n, kept))
     return not all(numbers(draft, name, local) for name in read)
+
+
+def _leaving(
+    draft: Draft, statement: ast.If | ast.While, kinds: tuple[type[ast.stmt], ...]
+) -> tuple[list[ast.AST], bool, bool]:
+    """The nodes of the arms of a test, whether they end the script, and whether they do that or leave."""
+    inside = [n for s in (*statement.body, *statement.orelse) for n in walk(s)]
+    ends = any(isinstance(n, ast.Expr) and draft.ends(n) for n in inside)
+    return inside, ends, ends or any(isinstance(n, kinds) for n in inside)
+
+
+def _reached(draft: Draft, statement: ast.If | ast.While, local: set[str], kept: set[str]) -> Iterator[Finding]:
+    """What goes by the number of an iteration that only some processes come to, and matters beyond their loop. Of a
+    backward pass the loop itself is told of."""
+    tested = [n for n in loads(statement.test) if n.id in local and not _counts(draft, n, kept)]
+    uneven = next((i for n in tested for i in numbered(draft, n) if not as_many(draft, i, local)), None)
+    if uneven is None or settled.outcome(draft.facts.resolver, statement.test) is not None:
+        return
+    _, ends, leaves = _leaving(draft, statement, (ast.Return,))
+    if leaves:
+        yield _waits(draft, statement, uneven, "end" if ends else "leave the loop")
+    elif not _goes_back(draft, uneven) and acts(draft, [*statement.body, *statement.orelse], saves=False):
+        yield _differs(draft, statement, uneven, _OTHER_MODELS)
+
+
+def _goes_back(draft: Draft, iterated: ast.expr) -> bool:
+    """Whether a loop over something runs backward passes, so that it is told of itself."""
+    loop = draft.facts.index.parents[iterated]
+    return isinstance(loop, (ast.For, ast.AsyncFor)) and draft.facts.loops.reaches_backward(loop.body)
 
 
 def _counts(draft: Draft, name: ast.Name, kept: set[str]) -> bool:

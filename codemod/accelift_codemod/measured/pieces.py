@@ -59,6 +59,11 @@ def numbers(draft: Draft, name: ast.Name, local: set[str]) -> bool:
     return bool(bindings) and all(_is_number(draft, binding, name, local) for binding in bindings)
 
 
+def numbered(draft: Draft, name: ast.Name) -> list[ast.expr]:
+    """What the loops go through whose iterations a variable is the number of."""
+    return [b.value for b in draft.facts.resolver.bindings(name) if b.how is How.LOOP and b.value is not None]
+
+
 def _is_number(draft: Draft, binding: Binding, name: ast.Name, local: set[str]) -> bool:
     """Whether a variable is bound to the numbers of a loop around a read of it."""
     call = binding.value
