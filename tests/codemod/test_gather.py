@@ -623,3 +623,39 @@ def test_a_list_of_what_is_no_tensor_of_rows(made: str) -> None:
     text = script(before=f"with torch.no_grad():\n    outs = list([{made}])")
     assert "gather_for_metrics" not in converted(text) and findings(text) == ["METRIC-LOCAL"]
     assert any("a comprehension makes" in f.message for f in convert(text).plan.findings)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "[model(x) for x, y in test] if loss.item() < 0.5 else None",
+        "loss.item() < 0.5 and [model(x) for x, y in test]",
+        "[[model(x) for x, y in test] for _ in range(int(y.sum()))]",
+    ],
+)
+def test_a_list_that_only_some_processes_may_make(made: str) -> None:
+    text = script(before="test = DataLoader(data, batch_size=16)", epoch_end=f"outs = {made}")
+    assert "gather_for_metrics" not in converted(text)
+    assert any("may leave it out" in f.message for f in convert(text).plan.findings)  # type: ignore[union-attr]
+
+
+LAST = """\
+for inputs, labels in held_out:
+    out = model(inputs.to(device)).argmax(1)
+    right += (out == labels.to(device)).sum().item()
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "gathers"),
+    [
+        ("", True),
+        ("print(labels)", True),  # gathered
+        ("print(inputs.mean())", False),
+        ("for inputs, labels in loader:\n    print(inputs.mean())", True),  # of another loop
+    ],
+)
+def test_the_last_batch_is_read_after_the_loop(after: str, gathers: bool) -> None:
+    text = script(before="held_out = DataLoader(data, batch_size=16)", after=f"right = 0\n{LAST}print(right)\n{after}")
+    assert ("gather_for_metrics" in converted(text)) is gathers
+    assert any("of its last batch" in f.message for f in convert(text).plan.findings) is not gathers  # type: ignore[union-attr]

@@ -153,3 +153,15 @@ def test_a_variable_that_functions_read_is_not_taken_apart() -> None:
         **TRAINS,
     )
     assert "gather_for_metrics" not in converted(text)
+
+
+def test_what_is_read_after_the_loop_is_no_share() -> None:
+    text = script(
+        definitions=HEAD,
+        before="test_loader = DataLoader(data, batch_size=16)",
+        after="right = 0\nfor batch in test_loader:\n    out = model(batch['x'].to(device))\n"
+        f"    {COUNTS}\nprint(right, batch['labels'].sum().item())",
+        **TRAINS,
+    )
+    assert "gather_for_metrics" not in converted(text)
+    assert "EVAL-REPLICATED" in findings(text)

@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 
 from accelift_codemod.facts import BatchLoop, Facts, Kind
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS
 from accelift_codemod.facts.layout import Environment, Layout, Shape
 from accelift_codemod.facts.layout.algebra import handed_on
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Values
 from accelift_codemod.measured.still_read import Piece, StillRead
+
+_LAST = "what it has of its last batch is read after it"
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,10 @@ class _Cutter:
             return NoCut("nothing it computes outlives an iteration", needless=True)
         environments = self._environments(body[:first], env)
         reason = "what its results are computed from cannot be proved to be one row per sample"
+        later = self.read.later(batch)
         inline = self._inline(body, first, tainted[first], environments[first], batch)
         if inline is not None:
-            return replace(inline, trusts=self.trusts)
+            return replace(inline, trusts=self.trusts) if later <= {*inline.given} else NoCut(_LAST)
         best: Cut | None = None
         for k in range(first, -1, -1):
             if any(self._runs_model(s) for s in body[k:]):
@@ -95,7 +98,9 @@ class _Cutter:
                 break
             live = self.read.live(body[k:], tainted[k])
             found = self._try(body, k, live, environments[k], batch)
-            if found is not None and (best is None or len(found.names) < len(best.names)):
+            if found is not None and not later <= {*found.given}:
+                reason = _LAST
+            elif found is not None and (best is None or len(found.names) < len(best.names)):
                 best = found
         return replace(best, trusts=self.trusts) if best else NoCut(reason)
 
@@ -105,11 +110,29 @@ class _Cutter:
         env: Environment = {}
         self.layouts.assign(node.target, self._element(self.facts.resolver.values(node.iter)), env)
         alone = isinstance(whole, ast.ListComp) and len(whole.generators) == 1 and not node.ifs and not node.is_async
+        if isinstance(whole, ast.ListComp) and self._may_be_left_out(whole):
+            return NoCut("it stands in an expression that may leave it out")
         if isinstance(whole, ast.ListComp) and alone and isinstance(whole.elt, ast.Call):
             tensor = self.facts.kinds.of(whole.elt) is Kind.TENSOR or self.facts.objects.models(whole.elt.func)
             if tensor and self.layouts.read(whole.elt, env) is Layout.ROWS:
                 return Cut(self.facts.index.statement(whole), False, (), (), wrapped=(whole.elt,))
         return NoCut("what a comprehension makes of each batch cannot be proved to be a tensor with a row per sample")
+
+    def _may_be_left_out(self, node: ast.expr) -> bool:
+        """Whether a statement may run without an expression of it, or another number of times: on some processes then,
+        as it may go by what these have."""
+        child: ast.AST = node
+        for parent in self.facts.index.ancestors(node):
+            if isinstance(parent, ast.stmt):
+                return isinstance(parent, (ast.While, ast.Assert))
+            if isinstance(parent, (ast.Lambda, ast.comprehension, *COMPREHENSIONS)):
+                return True
+            if (isinstance(parent, ast.IfExp) and child is not parent.test) or (
+                isinstance(parent, ast.BoolOp) and child is not parent.values[0]
+            ):
+                return True
+            child = parent
+        return False
 
     def _element(self, values: Values) -> Shape:
         shapes: list[Shape] = []
