@@ -714,6 +714,48 @@ def test_what_is_computed_with_or_picks_rows_is_noise(line: str) -> None:
     assert "RNG-SAMENOISE" in findings(script(**slots))
 
 
+ROWS = """\
+class Rows(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
+        self.register_buffer("table", torch.zeros(100, 8))
+
+    def one(self, row):
+        if random.random() < 0.5:
+            return self.layers[0](row)
+        return self.layers[1](row)
+
+    def forward(self, x):
+        {body}
+        return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("x = torch.stack([self.one(row) for row in x])", True),
+        ("x = torch.stack(list(map(flip, x)))", True),
+        ("x = torch.stack([flip(x[i]) for i in range(x.size(0))])", True),
+        ("n, width = x.shape\n        x = torch.stack([flip(x[i]) for i in range(n)])", True),
+        ("i = 0\n        while i < len(x):\n            x[i] = flip(x[i])\n            i += 1", True),
+        ("x = x + self.table[torch.randint(0, 100, (x.size(0),))]", True),
+        ("x = flip(x)", False),
+        ("x = self.one(x)", False),
+        ("x = self.layers[torch.randint(0, 3, (1,))](x)", False),
+        ("for layer in self.layers:\n            if random.random() < 0.5:\n                x = layer(x)", False),
+        ("for t in range(x.size(1)):\n            x = flip(x)", False),
+        ("n, width = x.shape\n        for t in range(width):\n            x = flip(x)", False),
+    ],
+)
+def test_what_decides_for_each_row_is_noise(body: str, told: bool) -> None:
+    flip = "def flip(row):\n    return -row if random.random() < 0.5 else row\n\n\n"
+    slots = {"imports": "import random", "definitions": flip + ROWS.format(body=body)}
+    text = script(setup="random.seed(0)\ntorch.manual_seed(0)", model="model = Rows().to(device)", **slots)
+    assert ("RNG-SAMENOISE" in findings(text)) is told
+
+
 def test_what_a_data_set_decides_is_of_one_sample() -> None:
     made = "data = Noisy(torch.ones(64, 8))"
     definitions = _NOISY.format(base="torch.utils.data.Dataset", made="", drawn=" if random.random() < 0.5 else 0")

@@ -103,11 +103,12 @@ class Notes(Rule):
             for node in self._noise(draft, loop.body):
                 first.setdefault("noise of an evaluation", node)
         for call in draft.calls:
-            if self._in_each_batch(draft, call) and self._draws(draft, call) and not self._is_not_noise(draft, call):
+            noisy = self._in_each_batch(draft, call) and self._draws(draft, call)
+            if noisy and not self._is_not_noise(draft, call, _role(draft, call)):
                 first.setdefault("noise of its own", call)
         if "noise of its own" not in first:
-            for call in self._for_each_batch(draft):
-                if (self._draws(draft, call) and not self._is_not_noise(draft, call)) or _draws_in_place(call):
+            for role, call in self._for_each_batch(draft):
+                if (self._draws(draft, call) and not self._is_not_noise(draft, call, role)) or _draws_in_place(call):
                     first.setdefault("noise of its own", call)
         for call in draft.facts.index.methods.get("register_hook", []):
             owner: ast.expr = call.func.value  # type: ignore[attr-defined]
@@ -256,10 +257,9 @@ class Notes(Rule):
             return draft.facts.resolver.callee(call) is None and not any(v.name.startswith("numpy.") for v in of)
         return of_distribution(draft.facts.resolver, call)
 
-    def _is_not_noise(self, draft: Draft, call: ast.Call) -> bool:
+    def _is_not_noise(self, draft: Draft, call: ast.Call, role: Role | None) -> bool:
         """Whether what a network draws only decides, for a whole batch, or what a data set draws, for one sample, is
         drawn by a generator that is made for that sample: `torch.Generator().manual_seed(index)`."""
-        role = _role(draft, call)
         if role is Role.MODEL:
             return decides(draft, call)
         given = next((k.value for k in call.keywords if k.arg == "generator"), None)
@@ -285,15 +285,18 @@ class Notes(Rule):
         made = maker is None or maker in draft.facts.executed
         return made and draft.facts.resolver.class_role(cls) in (Role.MODEL, Role.DATASET)
 
-    def _for_each_batch(self, draft: Draft) -> Iterator[ast.Call]:
-        """The calls that a network or a data set makes for a batch or a sample, in functions that it calls, too."""
+    def _for_each_batch(self, draft: Draft) -> Iterator[tuple[Role | None, ast.Call]]:
+        """The calls that a network or a data set makes for a batch or a sample, in functions that it calls, too, and
+        which of the two it is."""
         for cls in draft.facts.index.classes:
+            role = draft.facts.resolver.class_role(cls)
             if self._is_made(draft, cls):
                 for method in cls.body:
                     if isinstance(method, FUNCTIONS) and method.name in _ENTRIES:
                         functions = (f for s in method.body for f in draft.blueprint.timeline.calls_into(s))
                         for function in dict.fromkeys((method, *functions)):
-                            yield from (n for s in function.body for n in draft.facts.loops.own_calls(s))
+                            calls = (n for s in function.body for n in draft.facts.loops.own_calls(s))
+                            yield from ((role, call) for call in calls)
 
     def _drops(self, draft: Draft, call: ast.Call, name: str) -> bool:
         """Whether a layer, or a function, leaves out by chance, and not surely with a chance of zero."""
