@@ -7,7 +7,7 @@ those of the share. What is linear in it comes out right once the gradients of p
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from accelift_codemod.facts import Facts, hooks
 from accelift_codemod.facts.classes import is_static
@@ -15,12 +15,17 @@ from accelift_codemod.facts.hooks import Hook
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.keeping import PUTS
 from accelift_codemod.facts.layout import Layout
-from accelift_codemod.facts.torch_ops import CURVED, out_of_place
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.layout.algebra import FIXED
+from accelift_codemod.facts.layout.products import integer
+from accelift_codemod.facts.torch_ops import ABOUT, CURVED, out_of_place
+from accelift_codemod.facts.tree import children, walk
 
 _FUNCTION = "torch.autograd.Function"
 # What of twice the gradient is twice that of the gradient, for each element.
 _SCALE = frozenset("relu leaky_relu abs".split())
+# What goes by steps, or has an edge, for each element.
+_EDGES = frozenset("sign sgn floor ceil round trunc frac relu6 threshold hardshrink softshrink tanhshrink".split())
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
 def bending(facts: Facts) -> Iterator[ast.AST]:
@@ -48,9 +53,10 @@ def _bends(facts: Facts, hook: Hook, before: int) -> bool:
     if not given:
         return False
     met = _returned(facts, hook, given, Layout.ROWS)
-    return met in (Layout.MIXED, Layout.SHIFTED) or (
-        _returned(facts, hook, given, Layout.MEAN) is Layout.MIXED and not _keeps_scale(hook)
-    )
+    if met in (Layout.MIXED, Layout.SHIFTED):
+        return True
+    spelled = met not in FIXED and any(_is_bent(node, names) for node, names in _returning(hook, given))
+    return spelled or (_returned(facts, hook, given, Layout.MEAN) is Layout.MIXED and not _keeps_scale(hook))
 
 
 def _returned(facts: Facts, hook: Hook, given: list[str], gradient: Layout) -> object:
@@ -77,3 +83,77 @@ def _is_from_zero(call: ast.Call) -> bool:
     told = [*call.args, *(k.value for k in call.keywords)]
     bounds = [n.value for n in told if isinstance(n, ast.Constant) and isinstance(n.value, (int, float))]
     return bounds == [0] and len(told) <= 2
+
+
+def _returning(hook: Hook, given: list[str]) -> Iterator[tuple[ast.AST, Set[str]]]:
+    """The parts of what a function returns, and of what that is made of, with the variables that have gradients."""
+    if isinstance(hook, ast.Lambda):
+        yield from ((node, {*given}) for node in walk(hook.body))
+        return
+    sets = [n for n in walk(hook) if isinstance(n, (ast.Assign, ast.AugAssign))]
+    names, wanted = {*given}, {n.id for r in walk(hook) if isinstance(r, ast.Return) for n in _names(r)}
+    for _ in sets:
+        for one in sets:
+            targets = one.targets if isinstance(one, ast.Assign) else [one.target]
+            stored = {name for target in targets for name in _stored(target)}
+            if _reads(one.value, names):
+                names |= stored
+            if stored & wanted:
+                wanted |= {n.id for n in _names(one)}
+    for statement in walk(hook):
+        chooses = isinstance(statement, ast.If) and any(isinstance(n, ast.Return) or n in sets for n in walk(statement))
+        if isinstance(statement, ast.Return) or (statement in sets and {n.id for n in _names(statement)} & wanted):
+            yield from ((node, names) for node in walk(statement))
+        elif isinstance(statement, ast.If) and chooses:
+            yield from ((node, names) for node in walk(statement.test))
+
+
+def _is_bent(node: ast.AST, names: Set[str]) -> bool:
+    """Whether an operation is no straight line through zero in what some variables have."""
+    if isinstance(node, ast.AugAssign):
+        return isinstance(node.op, (ast.Add, ast.Sub)) and _reads(node.target, names) != _reads(node.value, names)
+    if isinstance(node, ast.Compare):
+        sides = [node.left, *node.comparators]
+        ordered = all(isinstance(op, _ORDERS) for op in node.ops)
+        others = [side for side in sides if not _reads(side, names)]
+        return ordered and 0 < len(others) < len(sides) and any(integer(side) != 0 for side in others)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _EDGES:
+        return any(_reads(part, names) for part in (node.func.value, *node.args))
+    if not isinstance(node, ast.BinOp) or _is_list(node):
+        return False
+    left, right = _reads(node.left, names), _reads(node.right, names)
+    if isinstance(node.op, (ast.Add, ast.Sub)):
+        return left != right
+    return (left and right and isinstance(node.op, ast.Mult)) or (right and isinstance(node.op, (ast.Div, ast.Pow)))
+
+
+def _is_list(node: ast.expr) -> bool:
+    """Whether an expression is a list or a tuple: `[g] + [None] * 3` puts several together."""
+    if isinstance(node, ast.BinOp):
+        return _is_list(node.left) or _is_list(node.right)
+    made = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("list", "tuple")
+    return made or isinstance(node, (ast.List, ast.Tuple, ast.ListComp))
+
+
+def _stored(target: ast.expr) -> Iterator[str]:
+    """The variables that a target sets, or of which it sets a part."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        for part in target.elts:
+            yield from _stored(part)
+    while isinstance(target, (ast.Subscript, ast.Starred)):
+        target = target.value
+    if isinstance(target, ast.Name):
+        yield target.id
+
+
+def _names(node: ast.AST) -> Iterator[ast.Name]:
+    return (n for n in walk(node) if isinstance(n, ast.Name))
+
+
+def _reads(node: ast.AST, names: Set[str]) -> bool:
+    """Whether an expression has the numbers of some variables: not their shapes, nor only how they compare."""
+    if isinstance(node, ast.Compare) or (isinstance(node, ast.Attribute) and node.attr in ABOUT):
+        return False
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_like"):
+        return False
+    return (isinstance(node, ast.Name) and node.id in names) or any(_reads(part, names) for part in children(node))
