@@ -34,6 +34,19 @@ def times(number):
 def criterion(o, y):
     return F.cross_entropy(o, y)
 """
+CALLED = """\
+class Wraps:
+    def __init__(self, f=None):
+        self.f = f
+
+    def __call__(self, {}):
+        {}
+
+
+@Wraps{}
+def criterion(o, y):
+    return F.cross_entropy(o, y)
+"""
 # As code for the maximum mean discrepancy has it.
 KERNEL = """\
 def kernel(one, other):
@@ -60,6 +73,8 @@ def told(lines: str, definitions: str = "") -> list[str]:
         WRAPS.format("", "f(*given).sum()"),
         WRAPS.format("", "f(*given) * len(given[0])"),
         ARGUED.format("f(*given) ** number"),
+        CALLED.format("*given", "return self.f(*given) ** 2", ""),
+        CALLED.format("f", "def run(*given):\n            return f(*given) ** 2\n        return run", "()"),
     ],
 )
 def test_a_decorator_that_makes_something_else_of_a_loss_is_not_passed_over(definitions: str) -> None:
@@ -72,6 +87,8 @@ def test_a_decorator_that_makes_something_else_of_a_loss_is_not_passed_over(defi
         WRAPS.format("", "f(*given)"),
         WRAPS.format("result = f(*given)", "result"),
         ARGUED.format("f(*given)"),
+        CALLED.format("f", "return f", '("name")'),
+        CALLED.format("f", "def run(*given):\n            return f(*given)\n        return run", "()"),
         "def noted(f):\n    return f\n\n\n@noted\ndef criterion(o, y):\n    return F.cross_entropy(o, y)",
         "@functools.lru_cache\ndef criterion(o, y):\n    return F.cross_entropy(o, y)",
         "@torch.jit.script\ndef criterion(o, y):\n    return F.cross_entropy(o, y)",
@@ -100,6 +117,9 @@ def test_a_function_sees_the_arguments_of_the_one_that_made_it(body: str, codes:
         "o = model(x)\nloss = kernel(o, x[:, :3]).mean()",
         "o = model(x)\nloss = F.cross_entropy(o, y) + kernel(o, x[:, :3]).mean()",
         "o = model(x)\nloss = F.linear(o, o).mean()",
+        "o = model(x)\nloss = F.mse_loss(o.unsqueeze(1), o.unsqueeze(0))",
+        "o = model(x)\nloss = nn.L1Loss()(o.unsqueeze(1), o.unsqueeze(0))",
+        "o = model(x)\na = o.unsqueeze(1).expand(-1, len(o), -1)\nloss = F.l1_loss(a, o.unsqueeze(0).expand_as(a))",
         "o = model(x)\nloss = F.cross_entropy(F.layer_norm(o, o.shape), y)",
     ],
 )
@@ -115,6 +135,8 @@ def test_samples_that_meet_are_reported(lines: str) -> None:
         "loss = (o.unsqueeze(1).expand(n, 4, 3) - t.unsqueeze(0).expand(n, 4, 3)).pow(2).mean()",
         "o = model(x)\nw = torch.ones(3, 3, device=device)\nloss = F.cross_entropy(F.linear(o, w), y)",
         "o = model(x)\nloss = F.cross_entropy(F.layer_norm(o, o.shape[1:]), y)",
+        "o = model(x)\nloss = F.mse_loss(o.t(), x.t()[:3])",
+        "o = model(x)\nloss = F.mse_loss(o.unsqueeze(1), x[:, :3].unsqueeze(1))",
         "loss = F.cross_entropy(model(x), y)\nfor a, b in itertools.product([1, 2], [3, 4]):\n    loss = loss + a * b",
     ],
 )

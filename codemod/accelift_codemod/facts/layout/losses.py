@@ -53,7 +53,10 @@ def told(
 
 
 def _compared(name: str, arguments: list[Shape]) -> list[Shape]:
-    """What a loss compares, by samples: that of CTC has one number for each, also if their targets are joined."""
+    """What a loss compares, by samples: that of CTC has one number for each, also if their targets are joined. What
+    has them in dimension 1 is broadcast along what has them in dimension 0."""
+    if name in ops.ELEMENTWISE_LOSSES and {Layout.ROWS, Layout.COLUMNS} <= {*arguments[:2]}:
+        return [Layout.MIXED]
     if name not in ops.OF_EACH_SAMPLE:
         return arguments
     return [*arguments[:1], *(Layout.ROWS if given is Layout.PICKED else given for given in arguments[1:])]

@@ -162,7 +162,7 @@ def method(
 
 def _widens(name: str, call: ast.Call, arguments: list[Shape]) -> bool:
     """Whether dimension 1 stays as it is where a tensor is expanded: that of samples can become no other size."""
-    return name == "expand" and len(arguments) > 1
+    return name == "expand_as" or (name == "expand" and len(arguments) > 1)
 
 
 def _extreme(parts: list[Shape]) -> Layout | None:

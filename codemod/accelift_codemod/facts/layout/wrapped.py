@@ -21,10 +21,15 @@ def _changes(resolver: Resolver, decorator: ast.expr) -> bool:
         func, calls = func.func, calls + 1
     bindings = resolver.bindings(func) if isinstance(func, ast.Name) else []
     made = bindings[0].node if len(bindings) == 1 else None
+    if isinstance(made, ast.ClassDef):  # an object of it is called instead; or, `@Scaled(2)`, wraps the function
+        calls, made = calls - 1, resolver.method(made, "__call__") if calls > 1 else None
+        if made is None:
+            return True
     if not isinstance(made, FUNCTIONS):
         return False
     for _ in range(min(calls, _MOST)):
-        given = [p.arg for p in (*made.args.posonlyargs, *made.args.args)][:1]
+        own = int(isinstance(resolver.index.parents.get(made), ast.ClassDef))  # self
+        given = [p.arg for p in (*made.args.posonlyargs, *made.args.args)][own : own + 1]
         inner = [s for s in made.body if isinstance(s, FUNCTIONS)]
         returned = {r.value.id for r in resolver.returns(made) if isinstance(r.value, ast.Name)}
         if returned and returned <= {*given}:
