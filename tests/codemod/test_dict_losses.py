@@ -223,3 +223,21 @@ def in_list(lines: str) -> list[str]:
     plan = convert(script(definitions=made, forward=forward)).plan
     assert plan is not None
     return [f.code for f in plan.findings if f.code.startswith("LOSS-")]
+
+
+@pytest.mark.parametrize(
+    ("write", "codes"),
+    [
+        ("kept['m'] = out.mean(0)\nloss = (out - kept['m']).pow(2).mean()", ["LOSS-INBATCH"]),
+        ("kept['m'] = out.mean(0)\nloss = (out - kept['z']).pow(2).mean()", []),
+        ("kept['m'] = F.cross_entropy(out, y)\nloss = kept['m'] * kept['weight']", []),
+        ("kept['m'] = F.cross_entropy(out, y)\nloss = kept['m'] ** 2", ["LOSS-INBATCH"]),
+        ("kept['a'] = F.cross_entropy(out, y)\nkept['b'] = out.abs().mean()\nloss = kept['a'] + kept['b']", []),
+    ],
+)
+@pytest.mark.parametrize("slot", ["before", "definitions"])
+def test_dicts_that_were_made_before_the_loop(slot: str, write: str, codes: list[str]) -> None:
+    kept = "kept = {'z': 0.0, 'weight': 0.3}"
+    result = convert(script(**{slot: kept}, forward=f"optimizer.zero_grad()\nout = model(x)\n{write}"))
+    assert result.plan is not None
+    assert [f.code for f in result.plan.findings if f.code.startswith(("LOSS-", "TABLE-"))] == codes

@@ -279,3 +279,17 @@ PUT = f"{ZERO}pool.put(x)\nold = pool.sample()\nloss = model(old).mean()"
 def test_objects_that_give_back_earlier_samples(pool: dict[str, str], slots: dict[str, str], told: bool) -> None:
     text = script(definitions=POOL.format(**FILLED | pool), **slots)
     assert ("TABLE-OWN" in findings(text)) == told
+
+
+@pytest.mark.parametrize(
+    ("write", "told"),
+    [
+        ("kept['a'] = F.cross_entropy(out, y)\nkept['b'] = out.abs().mean()\nloss = kept['a'] + kept['b']", False),
+        ("loss = F.cross_entropy(out, y) + kept['b'].sum()\nkept['a'] = out.detach().std(0)", False),
+        ("loss = F.cross_entropy(out, y) + kept['a'].sum()\nkept['a'] = out.detach().std(0)", True),
+        ("loss = F.cross_entropy(out, y) + kept[name].sum()\nkept['a'] = out.detach().std(0)", True),
+    ],
+)
+def test_entries_that_every_iteration_writes_before_it_reads_them(write: str, told: bool) -> None:
+    kept = "kept = {'a': torch.zeros(3, device=device), 'b': torch.zeros(3, device=device)}\nname = input()"
+    assert ("TABLE-OWN" in findings(script(before=kept, forward=f"{ZERO}{write}"))) is told

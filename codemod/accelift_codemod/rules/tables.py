@@ -266,10 +266,22 @@ def _is_read(draft: Draft, loop: BatchLoop, table: ast.Name, place: ast.expr, va
     owner = draft.facts.index.scope(table).owner(table.id)
     loads = draft.facts.loads(owner, table.id) if owner is not None else []
     own, inside = set(walk(place)), draft.inside(loop.node)
-    reads = [n for n in loads if n not in own]
+    reads = [n for n in loads if n not in own and not _is_elsewhere(draft, n, place)]
     grows = grows or any(n in reads and n in inside for n in walk(value))
     here = position(place)
     return _has_part(draft, loop, [n for n in reads if n not in inside or grows or position(n) < here])
+
+
+def _is_elsewhere(draft: Draft, load: ast.Name, place: ast.expr) -> bool:
+    """Whether a table is only written where a variable is loaded, or another entry of a dict is read than a place."""
+    part, index = draft.facts.index.parents[load], draft.facts.index
+    if not isinstance(part, ast.Subscript) or part.value is not load:
+        return False
+    if isinstance(part.ctx, ast.Store):
+        return isinstance(index.parents[part], (ast.Assign, ast.AnnAssign))
+    keys = [one.slice for one in (part, place) if isinstance(one, ast.Subscript)]
+    names = [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+    return len({*names}) == 2
 
 
 def _has_part(draft: Draft, loop: BatchLoop, reads: list[ast.Name]) -> bool:

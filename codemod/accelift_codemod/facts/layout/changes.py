@@ -12,6 +12,7 @@ from accelift_codemod.facts.layout.algebra import (
     CURVING,
     FIXED,
     HANDED,
+    SOME,
     Environment,
     Frame,
     Layout,
@@ -151,6 +152,8 @@ class Changes:
         """Put a value into a dict, or into some entries of a tensor: `weights[y == 1] = share`, of which the batch is
         to have one."""
         base = self._held(target.value, env)
+        if base is None and isinstance(target.slice, ast.Constant) and isinstance(target.slice.value, str):
+            base = self._from_before(target.value, env)
         if isinstance(base, Record):
             entries.replace(env, base, entries.given(base, target.slice, value))
         elif isinstance(base, Listed):
@@ -168,6 +171,16 @@ class Changes:
             place = target.slice
             fixed = isinstance(place, ast.Slice) or self.layouts.read(place, env) in FIXED
             env[target.value.id] = value if fixed else Layout.MIXED
+
+    def _from_before(self, node: ast.expr, env: Environment) -> Record | None:
+        """A dict that was made before what is interpreted: its other entries are what they were."""
+        name = node.id if isinstance(node, ast.Name) else ""
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+            name = f"self.{node.attr}"
+        if not name:
+            return None
+        env[name] = record = Record.of({SOME: self.layouts.read(node, env)})
+        return record
 
     def _held(self, node: ast.expr, env: Environment) -> Shape | None:
         """What a variable holds, or an entry of the dict in it."""
