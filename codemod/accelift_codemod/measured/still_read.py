@@ -147,16 +147,10 @@ class StillRead:
 
     def later(self, names: set[str]) -> set[str]:
         """Of some variables of the loop, those that are read after it as it has left them."""
-        inside = set(walk(self.loop.node))
-        scope = self.facts.index.scope(self.loop.node)
-        found: set[str] = set()
-        for name in names:
-            owner = scope.owner(name)
-            reads = [n for n in self.facts.loads(owner, name) if n not in inside] if owner is not None else []
-            bound = (b for n in reads if owner is not None for b in self.facts.resolver.reaching(n, owner))
-            if any(b.node in inside for b in bound):
-                found.add(name)
-        return found
+        inside = [*walk(self.loop.node)]
+        bound = (n for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id in names)
+        within = {*inside}
+        return {name.id for name in bound if any(read not in within for read in self.facts.readers(name))}
 
     def from_loader(self, name: str, before: Sequence[ast.stmt]) -> bool:
         """Whether a loop variable still has one row per sample: it is at most moved to the device before the cut."""
