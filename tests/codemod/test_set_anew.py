@@ -21,17 +21,28 @@ class Recurrent(nn.Module):
         out, self.hidden = self.layer(x.unsqueeze(1), self.hidden)
         return out[:, -1]
 """
+CIRCULAR = """
+    def up(self, n):
+        return self.down(n) if n else {end}
+
+    def down(self, n):
+        return self.up(n - 1)
+"""
 SIZE = "model.batch_size = x.size(0)\n"
 ANEW = "model.hidden = model.init_hidden()\n"
 
 
 def warned(
-    told: str, made: str = "self.hidden = self.init_hidden()", more: str = "", rows: str = "self.batch_size"
+    told: str,
+    made: str = "self.hidden = self.init_hidden()",
+    more: str = "",
+    rows: str = "self.batch_size",
+    methods: str = "",
 ) -> bool:
     text = script(
         setup="batch_size = 16",
         loader="loader = DataLoader(data, batch_size=batch_size, shuffle=True)",
-        definitions=NETWORK.format(made=made, more=more, rows=rows),
+        definitions=NETWORK.format(made=made, more=more, rows=rows) + methods,
         model="model = Recurrent(8, batch_size).to(device)",
         forward=f"optimizer.zero_grad()\n{told}loss = F.cross_entropy(model(x), y)",
     )
@@ -66,3 +77,9 @@ def test_what_every_iteration_sets_anew_is_for_a_share(told: str, parts: dict[st
 )
 def test_what_may_be_left_for_a_whole_batch_is_told(told: str, parts: dict[str, str]) -> None:
     assert warned(told, **parts)
+
+
+@pytest.mark.parametrize(("end", "asks"), [("None", False), ("torch.ones(self.batch_size)", True)])
+def test_methods_that_call_each_other(end: str, asks: bool) -> None:
+    made = "self.hidden = self.init_hidden()\n        self.mask = self.up(2)"
+    assert warned(f"{SIZE}{ANEW}", made=made, methods=CIRCULAR.format(end=end)) is asks

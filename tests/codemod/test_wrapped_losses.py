@@ -86,6 +86,10 @@ def test_a_decorator_that_makes_something_else_of_a_loss_is_not_passed_over(defi
     [
         WRAPS.format("", "f(*given)"),
         WRAPS.format("result = f(*given)", "result"),
+        WRAPS.format(
+            "result = f(*given)\n        for _ in given:\n            kept = result\n            result = kept",
+            "result",
+        ),
         ARGUED.format("f(*given)"),
         CALLED.format("f", "return f", '("name")'),
         CALLED.format("f", "def run(*given):\n            return f(*given)\n        return run", "()"),

@@ -10,6 +10,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, torch_ops
 from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS, How
 from accelift_codemod.facts.layout.products import integer
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.parts import BATCH_LIKE
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.onward import function_of, reads_of
@@ -19,6 +20,7 @@ _NUMBERS = frozenset({"item", "tolist", "squeeze", "cpu", "numpy", *torch_ops.AB
 _TESTS = (ast.If, ast.While, ast.IfExp)
 
 
+@kept
 def decides(draft: Draft, call: ast.Call) -> bool:
     """Whether what a call draws only decides, for all of a batch and not for one row of it."""
     return _only_decides(draft, call, _is_one(draft, call)) and not _is_for_each_row(draft, call)

@@ -173,11 +173,11 @@ FUNCTIONAL_LOSSES = {
     "triplet_margin_loss": False,
     "ctc_loss": False,
 }
-# Losses that are a mean over the samples, each by its own length, however their targets are put together.
 # Losses that broadcast the two tensors which they compare.
 ELEMENTWISE_LOSSES = frozenset(
     "mse_loss l1_loss smooth_l1_loss huber_loss kl_div MSELoss L1Loss SmoothL1Loss HuberLoss KLDivLoss".split()
 )
+# Losses that are a mean over the samples, each by its own length, however their targets are put together.
 OF_EACH_SAMPLE = frozenset({"CTCLoss", "ctc_loss"})
 WEIGHTED_LOSSES = frozenset({"CrossEntropyLoss", "NLLLoss", "NLLLoss2d"})
 IGNORING = frozenset({"cross_entropy", "nll_loss"})  # the functions that leave out targets of -100

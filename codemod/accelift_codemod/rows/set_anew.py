@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Function, Value
 from accelift_codemod.facts.effects import flatten
-from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import key
 
@@ -38,16 +37,35 @@ def _made_of(draft: Draft, cls: ast.ClassDef, constructor: Function, parameter: 
 
 def _uses(draft: Draft, cls: ast.ClassDef, node: ast.AST, parameter: str, attributes: set[str]) -> bool:
     """Whether code reads a parameter, or attributes that are made of it, in methods that it calls, too."""
-    for part in walk(node):
-        if isinstance(part, ast.Name) and part.id == parameter and isinstance(part.ctx, ast.Load):
+    seen: set[ast.AST] = set()
+    queue = [node]
+    while queue:
+        here = queue.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        names = {parameter} if here is node else set()
+        if any(_is_read(part, names, attributes) for part in walk(here)):
             return True
-        if isinstance(part, ast.Attribute) and _is_self(part.value) and isinstance(part.ctx, ast.Load):
-            if part.attr in attributes:
-                return True
-            method = next((s for s in cls.body if isinstance(s, FUNCTIONS) and s.name == part.attr), None)
-            if method is not None and any(_uses(draft, cls, s, "", attributes) for s in method.body):
-                return True
+        queue += _methods(draft, cls, here)
     return False
+
+
+def _is_read(part: ast.AST, names: set[str], attributes: set[str]) -> bool:
+    """Whether a node reads one of some variables, or of some attributes of `self`."""
+    if isinstance(part, ast.Name):
+        return part.id in names and isinstance(part.ctx, ast.Load)
+    if not isinstance(part, ast.Attribute) or not _is_self(part.value):
+        return False
+    return part.attr in attributes and isinstance(part.ctx, ast.Load)
+
+
+def _methods(draft: Draft, cls: ast.ClassDef, node: ast.AST) -> Iterator[ast.AST]:
+    """The methods of `self` that code names."""
+    for part in walk(node):
+        if isinstance(part, ast.Attribute) and _is_self(part.value):
+            method = draft.facts.resolver.method(cls, part.attr)
+            yield from [method] if method is not None else []
 
 
 def _is_self(node: ast.expr) -> bool:
@@ -78,8 +96,7 @@ def _sets(draft: Draft, network: Value, cls: ast.ClassDef, made: set[str], loop:
 def _asks(draft: Draft, cls: ast.ClassDef, value: ast.expr, attributes: set[str]) -> bool:
     """Whether an expression goes by attributes of an object, itself or by its methods."""
     for part in (n for n in walk(value) if isinstance(n, ast.Attribute)):
-        method = next((s for s in cls.body if isinstance(s, FUNCTIONS) and s.name == part.attr), None)
-        inside = method is not None and any(_uses(draft, cls, s, "", attributes) for s in method.body)
-        if part.attr in attributes or inside:
+        method = draft.facts.resolver.method(cls, part.attr)
+        if part.attr in attributes or (method is not None and _uses(draft, cls, method, "", attributes)):
             return True
     return False

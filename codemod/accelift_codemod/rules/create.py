@@ -361,9 +361,8 @@ accelerator = Accelerator(
         one = numbered or variable.indexed is not None
         late = reach.cpu == FALSE or (not fixed and states.has_device(reach, statement))
         if one and late and self._survives(draft, variable):
-            yield from self._rebind(
-                draft, variable, STATE
-            )  # chosen before there is an accelerator, or out of its reach
+            # It is chosen before there is an accelerator, or out of its reach.
+            yield from self._rebind(draft, variable, STATE)
         elif variable.indexed is not None or (numbered and self._survives(draft, variable)):
             yield draft.finding(
                 "DEV-LEFT",

@@ -93,7 +93,8 @@ if accelerator.is_main_process:
                     "SAVE-RACE",
                     Severity.WARNING,
                     call,
-                    f"`{draft.facts.segment(call.func)}(...)` would be called by every process, each for all of them",
+                    f"`{draft.facts.segment(call.func)}(...)` is called by every process: what it writes or sends is "
+                    "then there once for each",
                     "call it under `if accelerator.is_main_process:`",
                 )
                 continue

@@ -9,7 +9,7 @@ from accelift_codemod import spelled_devices
 from accelift_codemod.besides import acts
 from accelift_codemod.blueprint.rebinding import RETURNS_SELF
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, Value, device_lists, library
+from accelift_codemod.facts import Role, Value, library
 from accelift_codemod.facts.effects import assignments
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.moves import Move
@@ -294,7 +294,8 @@ for x, y in loader:
             target = draft.facts.resolver.argument(call, 0, "device")
             if call in draft.facts.moves.of or not draft.facts.runs(call):
                 continue
-            if target is not None and device_lists.is_entry(draft.facts.resolver, target):
+            by_place = isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant)
+            if target is not None and by_place and Role.DEVICE in draft.facts.resolver.roles(target):
                 yield self._particular(draft, call, target)
 
     def _particular(self, draft: Draft, node: ast.AST, target: ast.AST) -> Finding:

@@ -174,7 +174,7 @@ class Notes(Rule):
                 Severity.WARNING,
                 bent,
                 "this sees the gradient of a mean over a process's share, which is larger than that over the whole "
-                "batch, and does not go by its size in a straight line",
+                "batch, and is not linear in it",
                 "do it with the gradient divided by accelerator.num_processes, and multiply what comes out",
             )
         if "BatchNorm" in first and not draft.facts.index.attributes.get("convert_sync_batchnorm"):

@@ -92,7 +92,8 @@ def _copies_batch(layouts: Layouts, node: Comprehension, env: Environment, frame
     if not (isinstance(node, ast.DictComp) and len(node.generators) == 1 and isinstance(target, ast.Tuple)):
         return False
     items = isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) and source.func.attr == "items"
-    same = isinstance(node.key, ast.Name) and ast.dump(node.key).replace("Load", "Store") == ast.dump(target.elts[0])
+    name = target.elts[0]
+    same = isinstance(node.key, ast.Name) and isinstance(name, ast.Name) and node.key.id == name.id
     return items and same and layouts.read(source.func.value, env, frame) is Layout.BATCH  # type: ignore[attr-defined]
 
 

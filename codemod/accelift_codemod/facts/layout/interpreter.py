@@ -296,7 +296,7 @@ class Layouts:
         if isinstance(node, ast.IfExp):
             return join(self.read(node.body, env, frame), self.read(node.orelse, env, frame))
         if isinstance(node, ast.Attribute):
-            return self._attribute(node, env, frame)
+            return self.attributes.read(node, env, frame)
         if isinstance(node, ast.Subscript):
             return self._subscript(node, env, frame)
         if isinstance(node, ast.Call):
@@ -374,9 +374,6 @@ class Layouts:
         owner = self.index.scope(node).owner(node.id) if "." in node.id else None
         functions = [self.index.function(b.node) for b in owner.bindings[node.id]] if owner is not None else []
         return any(f is not None and not self.resolver.is_method(f) for f in functions)
-
-    def _attribute(self, node: ast.Attribute, env: Environment, frame: Frame) -> Shape:
-        return self.attributes.read(node, env, frame)
 
     def _subscript(self, node: ast.Subscript, env: Environment, frame: Frame) -> Shape:
         return self.subscripts.read(node, env, frame)

@@ -37,16 +37,24 @@ def _changes(resolver: Resolver, decorator: ast.expr) -> bool:
         wrapper = next((s for s in inner if s.name in returned), None)
         if wrapper is None:
             return True
-        if all(_hands_on(resolver, r.value, wrapper, given) for r in resolver.returns(wrapper)) and given:
+        if all(_hands_on(resolver, r.value, given) for r in resolver.returns(wrapper)) and given:
             if resolver.returns(wrapper):
                 return False
         made = wrapper
     return True
 
 
-def _hands_on(resolver: Resolver, node: ast.expr | None, wrapper: Function, given: list[str]) -> bool:
+def _hands_on(resolver: Resolver, node: ast.expr | None, given: list[str]) -> bool:
     """Whether a function returns what the one that it wraps does: `return f(*args)`, `result = f(*args)` before."""
-    if isinstance(node, ast.Name):
-        made = [b.value for b in resolver.bindings(node)]
-        return bool(made) and all(_hands_on(resolver, value, wrapper, given) for value in made if value is not node)
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in given
+    queue, seen = [node], set[ast.expr | None]()
+    while queue:
+        made = queue.pop()
+        if made in seen:
+            continue
+        seen.add(made)
+        bindings = resolver.bindings(made) if isinstance(made, ast.Name) else []
+        queue += [b.value for b in bindings]
+        called = isinstance(made, ast.Call) and isinstance(made.func, ast.Name) and made.func.id in given
+        if not bindings and not called:
+            return False
+    return True
