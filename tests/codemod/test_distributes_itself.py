@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from accelift_codemod.api import convert_file
 from accelift_codemod.options import Options
+from accelift_codemod.outcomes import Severity
 from scripts import added, convert, converted, filled, findings, removed, unchanged
 
 HEAD = """\
@@ -222,6 +223,65 @@ def test_ranks_given_by_hand_come_from_the_launcher() -> None:
     text = ddp(setup, after="print(args.rank, args.size)")
     assert "print(accelerator.process_index, accelerator.num_processes)" in added(text)
     assert "DIST-LAUNCH" in findings(text)
+
+
+SLURM = "device = torch.device('cuda', rank % torch.cuda.device_count())"
+
+
+def test_processes_that_srun_starts_ask_the_accelerator() -> None:
+    setup = (
+        "rank = int(os.environ['SLURM_PROCID'])\n"
+        "dist.init_process_group('nccl', rank=rank, world_size=int(os.environ['SLURM_NTASKS']))\n" + SLURM
+    )
+    result = convert(ddp(setup, after="if rank == 0:\n    print('done')"))
+    text = result.output.decode() if result.output else ""
+    assert "rank = accelerator.process_index\n" in text
+    assert "if accelerator.is_main_process:\n    print('done')" in text
+    (told,) = [f for f in result.plan.findings if f.code == "DIST-LAUNCH"] if result.plan else []
+    assert told.severity is Severity.WARNING
+    assert "not from `int(os.environ['SLURM_PROCID'])`: started as before, each process takes itself" in told.message
+
+
+def test_the_number_on_a_machine_may_be_a_difference() -> None:
+    setup = (
+        "rank = int(os.environ['SLURM_PROCID'])\ngpus = int(os.environ['SLURM_GPUS_ON_NODE'])\n"
+        "dist.init_process_group('nccl', rank=rank, world_size=int(os.environ['SLURM_NTASKS']))\n"
+        "local = rank - gpus * (rank // gpus)\ndevice = torch.device('cuda', local)"
+    )
+    after = "if local == 0:\n    print('done')"
+    assert "if accelerator.is_local_main_process:" in converted(ddp(setup, after=after))
+    other = setup.replace("gpus * (rank // gpus)", "2 * (rank // gpus)")
+    assert "if local == 0:" in converted(ddp(other, after=after))
+
+
+def test_who_is_told_by_a_launcher_or_by_srun_is_left_alone() -> None:
+    setup = (
+        "if 'RANK' in os.environ:\n    rank = int(os.environ['RANK'])\nelse:\n"
+        "    rank = int(os.environ['SLURM_PROCID'])\n"
+        "dist.init_process_group('nccl', rank=rank, world_size=int(os.environ['WORLD_SIZE']))\n" + SLURM
+    )
+    unchanged(ddp(setup))
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("os.environ['SLURM_PROCID']", True),
+        ("str(number)", True),
+        ("f'{number}'", True),
+        ("str(args.rank)", True),
+        ("'0'", False),
+        ("os.environ.get('RANK', '0')", False),
+        ("str(int(os.environ['RANK']))", False),
+    ],
+)
+def test_what_tells_processes_which_they_are_has_no_effect_any_more(value: str, told: bool) -> None:
+    setup = (
+        "parser = argparse.ArgumentParser()\nparser.add_argument('--rank', type=int)\nargs = parser.parse_args()\n"
+        f"number = int(os.environ['SLURM_PROCID'])\nos.environ['RANK'] = {value}\n"
+        "dist.init_process_group('nccl')\ndevice = torch.device('cuda', dist.get_rank())"
+    )
+    assert ("DIST-LAUNCH" in findings(ddp(setup))) == told
 
 
 def test_what_is_printed_and_saved_stays_the_scripts_decision() -> None:

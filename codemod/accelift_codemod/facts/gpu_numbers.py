@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
-from accelift_codemod.facts.numbers import Part
+from accelift_codemod.facts.starters import Part
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 

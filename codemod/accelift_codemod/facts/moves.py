@@ -11,8 +11,8 @@ from accelift_codemod.facts import library, whereabouts
 from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, asked, both, negate, weakest
 from accelift_codemod.facts.devices import Devices
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
-from accelift_codemod.facts.numbers import Part
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.starters import Part
 from accelift_codemod.facts.tensor_types import type_names
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from enum import Enum
 from functools import cached_property
 
 from accelift_codemod.facts import library
@@ -14,17 +13,9 @@ from accelift_codemod.facts.machines import Machines, machines
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.spawned import SPAWN
+from accelift_codemod.facts.starters import OF_LAUNCHERS, Part, Starters
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
-
-
-class Part(Enum):
-    """A number that a process knows of itself and the others, and where an accelerator keeps it."""
-
-    RANK = "process_index"
-    LOCAL_RANK = "local_process_index"
-    WORLD_SIZE = "num_processes"
-
 
 NAMES = frozenset(library.DISTRIBUTED)
 _MEMBERS = frozenset("DistributedDataParallel DistributedSampler distributed spawn Process fsdp".split())
@@ -44,7 +35,6 @@ _STARTS = frozenset(
         "deepspeed.initialize",
     }
 )
-_VARIABLES = {"RANK": Part.RANK, "LOCAL_RANK": Part.LOCAL_RANK, "WORLD_SIZE": Part.WORLD_SIZE}
 _OPTIONS = {"--local_rank": Part.LOCAL_RANK, "--local-rank": Part.LOCAL_RANK}  # of torch.distributed.launch
 
 
@@ -63,6 +53,7 @@ class Numbers:
         self.ranks = ranks  # of the processes that the script starts itself (see spawned.py)
         self.index = resolver.index
         self.command_line = command_line
+        self.starters = Starters(resolver)
 
     # ---- what is asked
 
@@ -209,17 +200,13 @@ class Numbers:
         if part is not None:
             return part if not call.args and not call.keywords else None
         if self.resolver.builtin(call.func) == "int" and len(call.args) == 1 and not call.keywords:
-            return self._variable(call.args[0])
+            return self.starters.part(call.args[0])
         return None
 
-    def _variable(self, node: ast.expr) -> Part | None:
-        """The number in an environment variable that a launcher sets."""
-        key: ast.expr | None = None
-        if isinstance(node, ast.Subscript) and self.resolver.qualified(node.value) == "os.environ":
-            key = node.slice
-        elif isinstance(node, ast.Call) and self.resolver.qualified(node.func) in ("os.getenv", "os.environ.get"):
-            key = self.resolver.argument(node, 0, "key")
-        return _VARIABLES.get(str(key.value)) if isinstance(key, ast.Constant) else None
+    @cached_property
+    def cluster(self) -> ast.expr | None:
+        """Where the script asks what starts processes on a cluster which process it is, if it goes by that."""
+        return next((n for n, p in self.sources.items() if p is Part.RANK and self.starters.on_cluster(n)), None)
 
     def _option(self, node: ast.Attribute) -> Part | None:
         """The number in a command-line option that a launcher gives, or that the process group is made with."""
@@ -245,15 +232,11 @@ class Numbers:
         for binding in bindings:
             tests = (s.test for s in self.index.chain(binding.node) if isinstance(s, ast.If))
             parts = [n for one in (binding.value, *tests) if one is not None for n in walk(one)]
-            read = any(self._reads_environment(n) for n in parts)
-            named = any(isinstance(n, ast.Constant) and str(n.value) in _VARIABLES for n in parts)
+            read = any(self.starters.read(n) for n in parts)
+            named = any(isinstance(n, ast.Constant) and str(n.value) in OF_LAUNCHERS for n in parts)
             if (read and named) or any(n in self.sources for n in parts):
                 return True
         return False
-
-    def _reads_environment(self, node: ast.AST) -> bool:
-        named = isinstance(node, (ast.Name, ast.Attribute))
-        return named and self.resolver.qualified(node) in ("os.environ", "os.getenv")
 
     @cached_property
     def _given(self) -> dict[str, Part]:
@@ -298,7 +281,21 @@ class Numbers:
             return self._same_bindings(self._attribute_bindings(node), depth)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and self._counts_devices(node.right, depth):
             return Part.LOCAL_RANK if self._part(node.left, depth + 1) is Part.RANK else None
+        if isinstance(node, ast.BinOp) and self._is_remainder(node, depth):
+            return Part.LOCAL_RANK
         return None
+
+    def _is_remainder(self, node: ast.BinOp, depth: int) -> bool:
+        """Whether a difference is a rank without the machines before: `rank - gpus * (rank // gpus)`."""
+        match node:
+            case ast.BinOp(
+                left=whole,
+                op=ast.Sub(),
+                right=ast.BinOp(left=gpus, op=ast.Mult(), right=ast.BinOp(left=rank, op=ast.FloorDiv(), right=divisor)),
+            ):
+                counted = self._counts_devices(gpus, depth) and self._counts_devices(divisor, depth)
+                return counted and all(self._part(n, depth + 1) is Part.RANK for n in (whole, rank))
+        return False
 
     def _same(self, nodes: list[ast.expr | None], depth: int) -> Part | None:
         found = set[Part]()
@@ -326,6 +323,8 @@ class Numbers:
             bindings = self.resolver.bindings(node)
             return len(bindings) == 1 and not bindings[0].path and self._counts_devices_of(bindings[0], depth)
         func = node.func if isinstance(node, ast.Call) else node
+        if isinstance(node, ast.Call) and self.resolver.builtin(func) == "int" and len(node.args) == 1:
+            return self.starters.counts_gpus(node.args[0])
         return self.resolver.qualified(func) in ("torch.cuda.device_count", "torch.accelerator.device_count")
 
     def _counts_devices_of(self, binding: Binding, depth: int) -> bool:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from accelift_codemod.facts import library
-from accelift_codemod.facts.numbers import ASKED, NAMES, Numbers, Part, is_unset, is_zero
+from accelift_codemod.facts.numbers import ASKED, NAMES, Numbers, is_unset, is_zero
 from accelift_codemod.facts.spawned import SPAWN, seen_before
+from accelift_codemod.facts.starters import Part
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
@@ -91,6 +92,33 @@ class Processes(Numbers):
             and isinstance(s.targets[0].slice, ast.Constant)
             and s.targets[0].slice.value in _LAUNCHER
         ]
+
+    def is_told_elsewhere(self, address: ast.Assign) -> bool:
+        """Whether a statement sets which process this is to what neither a launcher nor the script itself tells:
+        `os.environ["RANK"] = os.environ["SLURM_PROCID"]`."""
+        if self.ranks or address.targets[0].slice.value != "RANK":  # type: ignore[attr-defined]
+            return False
+        todo = [address.value]
+        seen: set[ast.expr] = set()
+        while todo:
+            one = todo.pop()
+            if isinstance(one, ast.Call) and self.resolver.builtin(one.func) in ("str", "int") and len(one.args) == 1:
+                todo.append(one.args[0])
+            elif isinstance(one, ast.JoinedStr):
+                todo += [v.value for v in one.values if isinstance(v, ast.FormattedValue)]
+            elif (
+                one in seen
+                or isinstance(one, ast.Constant)
+                or one in self.sources
+                or self.starters.part(one) is not None
+            ):
+                continue
+            elif isinstance(one, (ast.Name, ast.Attribute)) and one not in self._ends(one):
+                todo += self._ends(one)
+            else:
+                return True
+            seen.add(one)
+        return False
 
     @cached_property
     def settings(self) -> dict[str, ast.expr]:

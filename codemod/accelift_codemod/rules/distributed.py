@@ -9,8 +9,8 @@ from accelift_codemod import scattered
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, library
 from accelift_codemod.facts.index import How, position
-from accelift_codemod.facts.numbers import Part
 from accelift_codemod.facts.processes import Sum
+from accelift_codemod.facts.starters import Part
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.reasons import refuse
@@ -57,8 +57,11 @@ if accelerator.is_main_process:
             "DIST-LAUNCH",
             Severity.NOTE,
             "processes come from the launcher",
-            "The script started its processes itself, or was told on the command line which one it is. Now `accelift "
-            "launch` starts them and tells each, so what the script set or was given for this has no effect any more.",
+            "The script started its processes itself, or was told which one it is, on the command line or by what "
+            "started it, such as `srun` or `mpirun`. Now `accelift launch` starts them and tells each, so what the "
+            "script set or was given for this has no effect any more. Where it was told, this is a warning: started "
+            "as before, each process would take itself for the only one, train on all of the data and write the same "
+            "files.",
         ),
         Explained(
             "DIST-SINGLE",
@@ -97,11 +100,9 @@ if accelerator.is_main_process:
             yield from self._group(draft, call)
         for rank in processes.ranks:
             yield from self._spawn(draft, rank)
-        for statement in processes.addresses:
-            if draft.facts.runs(statement):
-                yield draft.edit(
-                    _RULE, statement, Operation.DROP, "the launcher tells each process where the others are"
-                )
+        for statement in (s for s in processes.addresses if draft.facts.runs(s)):
+            yield draft.edit(_RULE, statement, Operation.DROP, "the launcher tells each process where the others are")
+        yield from self._started(draft)
         single = [c for c in draft.calls if draft.facts.resolver.qualified(c.func) in library.DATA_PARALLEL]
         wraps = [*(c for c in processes.wraps if draft.facts.runs(c)), *single]
         for call in wraps:
@@ -209,18 +210,36 @@ if accelerator.is_main_process:
                 "start it with `accelift launch --num_processes N`",
             )
 
+    def _started(self, draft: Draft) -> Iterator[Finding]:
+        """What tells the processes, in the place of a launcher, which they are: `os.environ["RANK"] = slurm_rank`."""
+        processes = draft.facts.processes
+        told = next((s for s in processes.addresses if draft.facts.runs(s) and processes.is_told_elsewhere(s)), None)
+        source = told.value if told is not None else processes.cluster
+        if source is not None:
+            yield self._elsewhere(draft, told or source, f"`{draft.facts.segment(source)}`")
+
+    def _elsewhere(self, draft: Draft, node: ast.AST, source: str) -> Finding:
+        return draft.finding(
+            "DIST-LAUNCH",
+            Severity.WARNING,
+            node,
+            f"which process this is comes from the launcher, not from {source}: started as before, each process takes "
+            "itself for the only one",
+            "start the script with `accelift launch`, once on each machine",
+        )
+
     def _by_hand(self, draft: Draft, call: ast.Call) -> Iterator[Finding]:
         given = {k.arg: k.value for k in call.keywords}
-        told = [given[n] for n in ("rank", "world_size") if isinstance(given.get(n), ast.Attribute)]
-        if told and not draft.facts.processes.ranks:
-            names = " and ".join(f"`{draft.facts.segment(n)}`" for n in told)
-            yield draft.finding(
-                "DIST-LAUNCH",
-                Severity.NOTE,
-                call,
-                f"which process this is comes from the launcher, not from {names}",
-                "start the script with `accelift launch`",
-            )
+        told = {n: given[n] for n in ("rank", "world_size") if isinstance(given.get(n), ast.Attribute)}
+        if not told or draft.facts.processes.ranks:
+            return
+        names = " and ".join(f"`{draft.facts.segment(n)}`" for n in told.values())
+        if "rank" in told:
+            yield self._elsewhere(draft, call, names)
+            return
+        message = f"how many processes there are comes from the launcher, not from {names}"
+        remedy = "start the script with `accelift launch --num_processes N`"
+        yield draft.finding("DIST-LAUNCH", Severity.NOTE, call, message, remedy)
 
     def _sampler(self, draft: Draft, call: ast.Call) -> Iterator[Edit]:
         reason = "the sampler deals to the accelerator's processes"
