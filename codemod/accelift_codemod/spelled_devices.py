@@ -19,10 +19,10 @@ _MOVES = frozenset({"to", "cuda", "to_empty", "set_default_device", "startswith"
 
 
 def is_spelled(draft: Draft, node: ast.expr | None) -> bool:
-    """Whether a device other than the CPU is spelled out, or the number of the process's own; or whether it is an
-    option that is one particular GPU by default, or a call of a function that picks one."""
+    """Whether a device other than the CPU is spelled out, or a GPU by its number; or whether it is an option that is
+    one particular GPU by default, or a call of a function that picks one."""
     numbers = draft.facts.devices.numbers
-    if isinstance(node, _SPELLED) and numbers.is_own(node):
+    if draft.facts.moves.numbered.holds(node) or (isinstance(node, _SPELLED) and numbers.is_own(node)):
         return True
     if isinstance(node, ast.Attribute) and not draft.facts.devices.attribute_bindings(node):
         option = draft.facts.devices.option(node)

@@ -13,6 +13,7 @@ from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, Conditions
 from accelift_codemod.facts.device_variables import DeviceVariable, DeviceVariables, is_none
 from accelift_codemod.facts.gpu_numbers import CPU, DEVICE, GpuNumbers, is_template, plain
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
+from accelift_codemod.facts.mixed_devices import MixedDevices
 from accelift_codemod.facts.processes import Processes
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
@@ -40,6 +41,7 @@ class Devices:
         self.runs = runs
         self.conditions = Conditions(resolver, command_line, segment, runs)
         self.numbers = GpuNumbers(self)
+        self.mixed = MixedDevices(resolver)
         self._handed: set[Binding] = set()  # parameters that certainly are devices
 
     # ---- expressions
@@ -62,7 +64,9 @@ class Devices:
         if isinstance(node, ast.IfExp):
             if whereabouts.asks(self.resolver, node.test):
                 return False  # no choice: where a tensor is already
-            return self.is_device(node.body, depth + 1) and self.is_device(node.orelse, depth + 1)
+            named = [arm for arm in (node.body, node.orelse) if self.is_device(arm, depth + 1)]
+            others = [arm for arm in (node.body, node.orelse) if arm not in named]
+            return bool(named) and (not others or (self.numbers.is_numeral(others[0]) and self.mixed.are_devices(node)))
         if isinstance(node, ast.BoolOp):
             return any(self.is_device(v, depth + 1) for v in node.values)
         if isinstance(node, ast.Call):
@@ -104,11 +108,16 @@ class Devices:
         return True
 
     def bind_devices(self, bindings: list[Binding], depth: int) -> bool:
-        """Whether a variable holds a device: one that the script chooses, or what an option (or a setting) says where
-        that is one."""
+        """Whether a variable holds a device: one that the script chooses, or what an option (or a setting) says, or the
+        number of a GPU, where that is one."""
         chosen = [b for b in bindings if not is_none(b)]
-        told = [b for b in chosen if len(chosen) > 1 and (self.is_told(plain(b)) or self._is_setting(plain(b)))]
+        told = [b for b in chosen if len(chosen) > 1 and self._is_one_of_several(b)]
         return len(told) < len(chosen) and all(self._binds_device(b, depth) for b in chosen if b not in told)
+
+    def _is_one_of_several(self, binding: Binding) -> bool:
+        value = plain(binding)
+        number = self.numbers.is_numeral(value) and self.mixed.is_read_so(binding.node)
+        return number or self.is_told(value) or self._is_setting(value)
 
     def chooses(self, binding: Binding) -> bool:
         """Whether a binding is an assignment, and not made only where another tensor is on a certain device."""

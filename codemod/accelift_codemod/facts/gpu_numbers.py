@@ -34,9 +34,11 @@ class GpuNumbers:
         return kind is not None and self.resolver.builtin(kind) == "int" and not self.devices.attribute_bindings(node)
 
     def is_numeral(self, node: ast.expr | None, steps: int = 0) -> bool:
-        """Whether an expression is the number of a GPU, perhaps handed on: 0 in `.to(gpu_id)`."""
+        """Whether an expression is the number of a GPU, perhaps handed on: 0 in `.to(gpu_id)`, or that of an option."""
         if isinstance(node, ast.Constant):
             return isinstance(node.value, int) and not isinstance(node.value, bool)
+        if self.is_option(node):
+            return True
         if steps > 8 or not isinstance(node, ast.Name):
             return False
         bindings = self.resolver.bindings(node)

@@ -11,6 +11,7 @@ from accelift_codemod.facts import library, whereabouts
 from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, asked, both, negate, weakest
 from accelift_codemod.facts.devices import Devices
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
+from accelift_codemod.facts.numbered_targets import NumberedTargets
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.starters import Part
 from accelift_codemod.facts.tensor_types import type_names
@@ -67,11 +68,8 @@ class Moves:
             target = self.resolver.argument(call, 0, "device")
             if target is None:
                 continue
-            if (
-                self.is_number(target)
-                or self.devices.numbers.is_numeral(target)
-                or (self.devices.is_device(target) and not self.devices.is_elsewhere(target))
-            ):
+            device = self.devices.is_device(target) and not self.devices.is_elsewhere(target)
+            if device or self.is_number(target) or self.numbered.holds(target):
                 rest = [*call.args[1:], *(k for k in call.keywords if k.value is not target)]
                 found.append(Move(call, receiver, "to", target, tuple(rest)))
         for call in self._calls("cuda"):
@@ -107,6 +105,11 @@ class Moves:
         """Whether a target is the GPU of this process by its number (`.to(local_rank)`)."""
         return self.devices.processes.part(target) in (Part.RANK, Part.LOCAL_RANK)
 
+    @cached_property
+    def numbered(self) -> NumberedTargets:
+        """What is a GPU by its number."""
+        return NumberedTargets(self.devices, self._calls("cuda"))
+
     def _calls(self, method: str) -> Iterator[ast.Call]:
         """Calls of a method of tensors and modules, without those that a class of the script defines itself."""
         for call in self.index.methods.get(method, []):
@@ -122,7 +125,7 @@ class Moves:
             target = self.resolver.argument(call, 0, "device")
             if target is None or self.devices.is_device(target) or self.is_number(target):
                 continue
-            if self.devices.numbers.is_numeral(target):
+            if self.numbered.holds(target):
                 continue
             places = self._places(target)
             if places and all(place.attr in ("device", "dtype") for place in places):
@@ -267,7 +270,8 @@ class Moves:
         for move in self.running or self.all:
             if move.kind == "type" or self.follows(move):
                 continue
-            by_name = move.kind == "to" and not (move.target is not None and self.is_number(move.target))
+            number = move.target is not None and (self.is_number(move.target) or self.numbered.holds(move.target))
+            by_name = move.kind == "to" and not number
             elsewhere = self.devices.cpu(move.target) if by_name else FALSE
             if elsewhere is None:
                 return None

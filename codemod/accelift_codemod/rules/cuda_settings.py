@@ -118,7 +118,10 @@ class CudaSettings(Rule):
         if move.target is not None and (moves.is_number(move.target) or moves.follows(move)):
             return False
         if move.kind == "cuda" and move.target is not None and not draft.facts.devices.is_device(move.target):
-            return not (isinstance(move.target, ast.Constant) and move.target.value in (0, None))
+            none = isinstance(move.target, ast.Constant) and move.target.value is None
+            return not none and draft.facts.devices.numbers.number(move.target) != 0
+        if moves.numbered.holds(move.target):
+            return draft.facts.devices.numbers.number(move.target) != 0
         spelled = not isinstance(move.target, (ast.Name, ast.Attribute))
         return spelled and draft.facts.devices.numbers.indexed(move.target) is not None
 

@@ -1,0 +1,46 @@
+"""What things are moved to that is a GPU by its number: `x.to(args.gpu)`, where `model.cuda(args.gpu)` is, too."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from accelift_codemod.facts.devices import Devices
+from accelift_codemod.facts.gpu_numbers import plain
+from accelift_codemod.facts.index import Binding, How
+from accelift_codemod.facts.tree import is_spelled_out, walk
+
+_Place = tuple[str, frozenset[Binding]]  # an attribute or entry as it is written, and what binds its names
+
+
+class NumberedTargets:
+    """Tells what is a GPU by its number: a literal, an option, and whatever `.cuda` takes, as that takes no other
+    number than that of a GPU, and no name of the CPU."""
+
+    def __init__(self, devices: Devices, calls: Iterable[ast.Call]) -> None:
+        self.devices = devices
+        self.resolver = devices.resolver
+        given = (self.resolver.argument(call, 0, "device") for call in calls)
+        taken = [g for g in given if g is not None and not devices.is_device(g)]
+        self._bindings = {b for g in taken if isinstance(g, ast.Name) for b in self.resolver.bindings(g)}
+        self._places = {self._place(g) for g in taken if self._is_place(g)}
+
+    def holds(self, node: ast.expr | None, steps: int = 0) -> bool:
+        """Whether an expression is such a number, perhaps handed on."""
+        if node is None or steps > 8:
+            return False
+        if self.devices.numbers.is_numeral(node) or (self._is_place(node) and self._place(node) in self._places):
+            return True
+        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
+        return bool(bindings) and all(b in self._bindings or self._handed(b, steps) for b in bindings)
+
+    def _handed(self, binding: Binding, steps: int) -> bool:
+        given = self.resolver.handed(binding) if binding.how is How.PARAMETER else [plain(binding)]
+        return bool(given) and all(self.holds(value, steps + 1) for value in given)
+
+    def _is_place(self, node: ast.expr) -> bool:
+        return isinstance(node, (ast.Attribute, ast.Subscript)) and is_spelled_out(node)
+
+    def _place(self, node: ast.expr) -> _Place:
+        names = (n for n in walk(node) if isinstance(n, ast.Name))
+        return ast.unparse(node), frozenset(b for name in names for b in self.resolver.bindings(name))

@@ -1,0 +1,120 @@
+"""GPUs by their numbers: `x.to(0)`, `x.to(args.gpu)`, or `x.to(n)` where something else goes to `.cuda(n)`."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import convert, converted, creation, findings, script, unchanged
+from test_create import parsed
+
+OPTION = parsed('"--gpu", type=int, default=0')
+MADE = "noise = torch.randn(3).to({0})\n    ones = torch.ones(3, device={0})"
+INDEX = "picks a GPU by its number"
+
+
+def _script(number: str, setup: str = "", model: str = "model = Net().to({})", made: str = MADE, **slots: str) -> str:
+    """A script that moves everything to the GPU of some number."""
+    step = "optimizer.step()\n" + made.replace("    ", "").format(number)
+    return script(
+        **{
+            "imports": "import argparse, json, os",
+            "setup": f"{OPTION}\n{setup}",
+            "device": "",
+            "model": model.format(number),
+            "move": f"x, y = x.to({number}), y.to({number})",
+            "step": step,
+            **slots,
+        }
+    )
+
+
+NUMBERS = [("0", ""), ("args.gpu", ""), ("gpu", "gpu = args.gpu"), ("gpu", "gpu = 1")]
+
+
+@pytest.mark.parametrize(("number", "setup"), NUMBERS)
+@pytest.mark.parametrize("model", ["model = Net().to({})", "model = Net().cuda({})"])
+def test_a_number_is_a_gpu(number: str, setup: str, model: str) -> None:
+    text = converted(_script(number, setup, model))
+    assert "model = Net()\n" in text and "x.to(" not in text
+    assert "noise = torch.randn(3).to(accelerator.device)\n" in text
+    assert "ones = torch.ones(3, device=accelerator.device)\n" in text
+
+
+@pytest.mark.parametrize(
+    ("number", "setup"),
+    [
+        ('cfg["gpu"]', "cfg = json.load(open('c.json'))"),
+        ("cfg.gpu", "cfg = argparse.Namespace(**json.load(open('c.json')))"),
+        ("gpus[0]", "gpus = [0, 1]"),
+        ("gpu", "gpu = int(os.environ.get('GPU', 0))"),
+    ],
+)
+def test_what_cuda_takes_is_a_gpu_for_to_as_well(number: str, setup: str) -> None:
+    text = converted(_script(number, setup, "model = Net().cuda({})"))
+    assert "model = Net()\n" in text and "x.to(" not in text
+    assert "noise = torch.randn(3).to(accelerator.device)\n" in text
+    unchanged(_script(number, setup))  # nothing tells what it is
+
+
+def test_a_number_that_functions_are_given() -> None:
+    definitions = "def steps(gpu, x):\n    return torch.zeros(3).to(gpu) + x.sum()\n\n\n"
+    taken = "steps({}, x)"
+    text = converted(_script("args.gpu", model="model = Net().cuda({})", made=taken, definitions=definitions))
+    assert "torch.zeros(3).to(accelerator.device)" in text
+
+
+def test_another_variable_stays() -> None:
+    setup = "cfg = json.load(open('c.json'))\ngpu = cfg['gpu']\nkind = cfg['kind']"
+    text = converted(_script("gpu", setup, "model = Net().cuda({})", "torch.ones(3).to(kind)"))
+    assert "torch.ones(3).to(kind)" in text
+    again = converted(
+        _script("gpu", f"{setup}\ngpu = args.gpu", "model = Net().cuda({})", "torch.ones(3).to(cfg['gpu'])")
+    )
+    assert "torch.ones(3).to(cfg['gpu'])" in again
+
+
+@pytest.mark.parametrize(("number", "told"), [("0", False), ("1", True), ("args.gpu", True)])
+@pytest.mark.parametrize("model", ["model = Net().to({})", "model = Net().cuda({})"])
+def test_the_number_has_no_effect_any_more(number: str, told: bool, model: str) -> None:
+    found = findings(_script("gpu", f"gpu = {number}", model))
+    assert found.count("DEV-INDEX") == told
+
+
+CHOICES = [
+    ("gpu = 0 if torch.cuda.is_available() else 'cpu'", ""),
+    ("gpu = args.gpu if torch.cuda.is_available() else 'cpu'", ""),
+    ("gpu = 'cpu'\nif torch.cuda.is_available():\n    gpu = 0", ""),
+    ("gpu = args.gpu if args.gpu >= 0 else 'cpu'", "cpu=args.gpu < 0"),
+]
+
+
+@pytest.mark.parametrize(("choice", "cpu"), CHOICES)
+def test_a_number_or_the_cpu(choice: str, cpu: str) -> None:
+    text = converted(_script("gpu", choice))
+    assert "gpu = accelerator.device.type\n" in text
+    assert "noise = torch.randn(3).to(gpu)\n" in text
+    assert (cpu or "Accelerator(data") in creation(_script("gpu", choice))
+
+
+@pytest.mark.parametrize(("choice", "cpu"), CHOICES)
+@pytest.mark.parametrize(
+    "use", ["print(gpu)", "if gpu != 'cpu':\n    torch.cuda.empty_cache()", "torch.cuda.get_device_name(gpu)"]
+)
+def test_it_may_be_shown_and_asked_whether_it_is_the_cpu(choice: str, cpu: str, use: str) -> None:
+    assert "gpu = accelerator.device.type\n" in converted(_script("gpu", choice, before=use))
+
+
+@pytest.mark.parametrize(("choice", "cpu"), CHOICES)
+@pytest.mark.parametrize(
+    "use",
+    [
+        "if gpu == 0:\n    print('first')",
+        "name = ['a', 'b'][gpu]",
+        "torch.save(model, f'net{gpu}.pt')",
+        "log = open('log' + str(gpu))",
+        "args.where = gpu",
+        "def show(n):\n    return n + 1\nshow(gpu)",
+    ],
+)
+def test_who_takes_the_number_for_one_keeps_it(choice: str, cpu: str, use: str) -> None:
+    assert convert(_script("gpu", choice, before=use)).output is None
+    unchanged(_script("gpu", choice, before=use))
