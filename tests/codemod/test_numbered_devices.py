@@ -79,6 +79,13 @@ def test_the_number_has_no_effect_any_more(number: str, told: bool, model: str) 
     assert found.count("DEV-INDEX") == told
 
 
+@pytest.mark.parametrize(("number", "told"), [("0", False), ("1", True), ("args.gpu", True)])
+def test_a_function_that_is_given_the_first_gpu(number: str, told: bool) -> None:
+    definitions = "def put(model, gpu):\n    return model.to(gpu)\n\n\n"
+    text = _script("0", model=f"model = put(Net(), {number})", definitions=definitions)
+    assert ("DEV-INDEX" in findings(text)) == told
+
+
 CHOICES = [
     ("gpu = 0 if torch.cuda.is_available() else 'cpu'", ""),
     ("gpu = args.gpu if torch.cuda.is_available() else 'cpu'", ""),

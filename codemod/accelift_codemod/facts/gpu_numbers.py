@@ -45,6 +45,16 @@ class GpuNumbers:
         given = [a for b in bindings for a in (self.resolver.handed(b) if b.how is How.PARAMETER else [plain(b)])]
         return bool(given) and all(self.is_numeral(value, steps + 1) for value in given)
 
+    def is_first(self, node: ast.expr | None, steps: int = 0) -> bool:
+        """Whether an expression is 0, perhaps handed on, or a name with that number."""
+        if self.number(node) == 0:
+            return True
+        if steps > 8 or not isinstance(node, ast.Name):
+            return False
+        bindings = self.resolver.bindings(node)
+        given = [a for b in bindings for a in (self.resolver.handed(b) if b.how is How.PARAMETER else [plain(b)])]
+        return bool(given) and all(self.is_first(value, steps + 1) for value in given)
+
     def picks(self, node: ast.expr | None, steps: int = 0) -> bool:
         """Whether an expression is a GPU by its number or name: a literal, an option, the process's own, or a variable
         or parameter that only ever is one of these."""

@@ -119,9 +119,9 @@ class CudaSettings(Rule):
             return False
         if move.kind == "cuda" and move.target is not None and not draft.facts.devices.is_device(move.target):
             none = isinstance(move.target, ast.Constant) and move.target.value is None
-            return not none and draft.facts.devices.numbers.number(move.target) != 0
+            return not none and not draft.facts.devices.numbers.is_first(move.target)
         if moves.numbered.holds(move.target):
-            return draft.facts.devices.numbers.number(move.target) != 0
+            return not draft.facts.devices.numbers.is_first(move.target)
         spelled = not isinstance(move.target, (ast.Name, ast.Attribute))
         return spelled and draft.facts.devices.numbers.indexed(move.target) is not None
 
