@@ -62,6 +62,13 @@ def test_a_number_that_functions_are_given() -> None:
     assert "torch.zeros(3).to(accelerator.device)" in text
 
 
+def test_an_attribute_that_is_set_is_the_same_in_all_functions() -> None:
+    definitions = "def steps(args, x):\n    return torch.zeros(3).to(args.where) + x.sum()\n\n\n"
+    setup = "args.where = json.load(open('c.json'))['gpu']"
+    text = _script("args.where", setup, "model = Net().cuda({})", "steps(args, x)", definitions=definitions)
+    assert "torch.zeros(3).to(accelerator.device)" in converted(text)
+
+
 def test_another_variable_stays() -> None:
     setup = "cfg = json.load(open('c.json'))\ngpu = cfg['gpu']\nkind = cfg['kind']"
     text = converted(_script("gpu", setup, "model = Net().cuda({})", "torch.ones(3).to(kind)"))

@@ -22,7 +22,7 @@ class NumberedTargets:
         self.resolver = devices.resolver
         given = (self.resolver.argument(call, 0, "device") for call in calls)
         taken = [g for g in given if g is not None and not devices.is_device(g)]
-        self._bindings = {b for g in taken if isinstance(g, ast.Name) for b in self.resolver.bindings(g)}
+        self._bindings = {b for g in taken for b in self._bound(g)}
         self._places = {self._place(g) for g in taken if self._is_place(g)}
 
     def holds(self, node: ast.expr | None, steps: int = 0) -> bool:
@@ -31,8 +31,11 @@ class NumberedTargets:
             return False
         if self.devices.numbers.is_numeral(node) or (self._is_place(node) and self._place(node) in self._places):
             return True
-        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
+        bindings = self._bound(node)
         return bool(bindings) and all(b in self._bindings or self._handed(b, steps) for b in bindings)
+
+    def _bound(self, node: ast.expr) -> list[Binding]:
+        return self.devices.bindings(node) if isinstance(node, (ast.Name, ast.Attribute)) else []
 
     def _handed(self, binding: Binding, steps: int) -> bool:
         given = self.resolver.handed(binding) if binding.how is How.PARAMETER else [plain(binding)]
