@@ -492,3 +492,32 @@ def test_a_script_that_is_left_alone_says_so_where_another_imports_from_it(folde
     assert found["three.py"].output is not None and found["engine.py"].output is not None
     assert found["one.py"].plan is not None and found["one.py"].output is None
     assert [f.code for f in found["one.py"].plan.findings] == ["SHARED-FILE"]
+
+
+LOG = "def log(text):\n    print(text)\n"
+GROUPED = """\
+import torch.distributed as dist
+from utils import log
+
+log("starts")
+dist.init_process_group("gloo")
+dist.all_gather_object([None] * 2, "x")
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "kept"),
+    [
+        (GROUPED, True),
+        ("import torch.multiprocessing as mp\nfrom utils import log\n\nmp.spawn(log, args=('x',))\n", True),
+        ("from utils import log\n\nlog('x')\n", False),
+        (GROUPED.replace("from utils import log", "log = print"), False),
+    ],
+)
+def test_a_script_with_a_process_group_of_its_own_is_asked_for_no_state(folder: Path, other: str, kept: bool) -> None:
+    body = script("from engine import train\nfrom model import Net\nfrom utils import log") + "log('done')\n"
+    write({"train.py": body, "engine.py": ENGINE, "model.py": MODEL, "utils.py": LOG, "other.py": other})
+    found = convert_files([(Path("train.py"), True)], Options())[0]
+    texts = {m.path: m.output.decode() for m in found.members if m.output is not None}
+    assert ("utils.py" in texts) != kept
+    assert kept or "PartialState().print(text)" in texts["utils.py"]

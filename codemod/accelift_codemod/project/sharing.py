@@ -37,7 +37,8 @@ class Sharer:
     """A file that uses globals of a file that a conversion changes.
 
     `names` are those that mean something else then, `reasons` the globals with their files that edits change for them;
-    `asking` tells whether any asks for the state of the processes.
+    `asking` tells whether any asks for the state of the processes, which is a change only for a file that makes a
+    process group itself.
     """
 
     member: str
@@ -169,14 +170,14 @@ class Sharing:
             changed |= gone | other
             if file.path != self.script:
                 readers.append((file.path, (changed | asking) & main_names(file.index)))
-            several = distributing(root) if any(read & other for _, read in readers) else ()
-            readers = [(path, read if path in several else read - other) for path, read in readers]
-            for path, read in readers:
+            several = distributing(root) if any(read & (other | asking) for _, read in readers) else ()
+            for path, used in readers:
+                alone = path not in several
+                read = used - other if alone else used
                 if read:
-                    names = tuple(sorted(read & changed))
-                    found.append(
-                        Sharer(file.shown, str(path), names, self._reasons(file.path, names), bool(read & asking))
-                    )
+                    names = tuple(sorted(read & changed if alone else read))
+                    reasons = self._reasons(file.path, names, alone)
+                    found.append(Sharer(file.shown, str(path), names, reasons, bool(read & asking)))
         return tuple(found)
 
     def lost(self) -> set[_Global]:
@@ -206,8 +207,9 @@ class Sharing:
             found[str(path), name] = sha256(text.encode(errors="surrogateescape")).hexdigest()
         return found
 
-    def _reasons(self, path: Path, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
-        """The globals that edits change, of those that some globals of a file use, and these themselves."""
+    def _reasons(self, path: Path, names: Iterable[str], alone: bool) -> tuple[tuple[str, str], ...]:
+        """The globals that edits change, of those that some globals of a file use, and these themselves; for a script
+        that makes a process group of its own, also those that ask for the state, which makes it before."""
         seen = {(path, name) for name in names}
         queue = [*seen]
         while queue:
@@ -218,7 +220,10 @@ class Sharing:
         edited = (
             (str(where), name)
             for where, name in seen
-            if any(_changes(edit) or _takes_out(edit) for edit in edits.get((where, name), ()))
+            if any(
+                _changes(edit) or _takes_out(edit) or (_asks(edit) and not alone)
+                for edit in edits.get((where, name), ())
+            )
         )
         return tuple(sorted(edited))
 

@@ -294,6 +294,8 @@ if accelerator.is_main_process:
                 continue
             part, on_main = found
             sources = [n for n in walk(test) if n in processes.sources]
+            if not sources and not draft.facts.same_file(test, processes.groups[0]):
+                continue  # it is given the number
             tested.update(sources)
             which = "is_main_process" if part is Part.RANK else "is_local_main_process"
             code = f"{{accelerator}}.{which}" if on_main else f"not {{accelerator}}.{which}"
