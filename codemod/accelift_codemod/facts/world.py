@@ -19,9 +19,11 @@ from accelift_codemod.facts.ranks import Ranks
 from accelift_codemod.facts.seeding import Seeding
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.together import Collectives
+from accelift_codemod.facts.trained import Trained
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Key, Role, Value, Values, key
 
+_STAND_INS = ("accelerate.utils.Dummy", "accelerate.utils.deepspeed.Dummy", "accelerate.utils.MegatronLMDummy")
 _FILLS = frozenset("append appendleft extend add insert put push store".split())
 
 
@@ -107,7 +109,18 @@ class World:
     def wraps(self) -> bool:
         """Whether models are wrapped in DistributedDataParallel, as far as the script says: nothing else is set up."""
         others = ("fsdp_plugin", "parallelism_config", "deepspeed_plugin", "deepspeed_plugins", "megatron_lm_plugin")
+        if any(self.qualified(call).startswith(_STAND_INS) for call in self.calls):
+            return False  # what takes an optimizer's place in the script where DeepSpeed makes it
         return not any(map(self.mentions, others))
+
+    def wrapped(self, model: Value) -> bool:
+        """Whether there is a wrapper around a prepared model on several processes: it has parameters to train."""
+        return self.wraps and not self.trained.perhaps_not(model)
+
+    @cached_property
+    def trained(self) -> Trained:
+        clips = set(self.verbs("clip_grad_norm_"))
+        return Trained(self.resolver, {optimizer.call for optimizer in self.optimizers} | clips)
 
     @cached_property
     def places(self) -> bool:

@@ -35,7 +35,7 @@ def hands_buffers(world: World, call: ast.Call) -> str:
     """What comes of it if some processes run a prepared model that has buffers; empty if a call runs none."""
     values = world.resolver.values(call.func) if world.wraps and not world.mentions("broadcast_buffers") else ()
     models = bool(values) and all(v.role is Role.MODEL and world.resolver.is_prepared(v) for v in values)
-    if not models or not all(_has_buffers(world, world.original(v)) for v in values):
+    if not models or not all(world.wrapped(v) and _has_buffers(world, world.original(v)) for v in values):
         return ""
     return "before it the wrapper hands buffers (those of BatchNorm, say) to the other processes, which do not join in"
 

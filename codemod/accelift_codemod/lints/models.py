@@ -99,20 +99,7 @@ loss = model(batch)
         if name in torch_ops.MODULE_METHODS or name in _WRAPPER or name.startswith("_"):
             return False
         known = bool(model.inner) and model.declaration is None  # what was prepared, but not what it is
-        return self._has(world, model, name) or (known and self._is_trained(world, model))
-
-    def _is_trained(self, world: World, model: Value) -> bool:
-        """Whether an optimizer gets the parameters of what is prepared, or their gradients are clipped."""
-        original = world.original(model)
-        for call in world.index.methods.get("parameters", []):
-            assert isinstance(call.func, ast.Attribute)
-            whole = [n for n in walk(call.func.value) if isinstance(n, (ast.Name, ast.Attribute))]  # and its parts
-            if any(world.original(v).origin is original.origin for n in whole for v in world.resolver.values(n)):
-                around = [c for c in world.index.ancestors(call) if isinstance(c, ast.Call)]
-                optimizers = {optimizer.call for optimizer in world.optimizers}
-                if any(c in optimizers or world.together.verb(c) == "clip_grad_norm_" for c in around):
-                    return True
-        return False
+        return world.wrapped(model) if self._has(world, model, name) else known and world.trained.surely(model)
 
     def _has(self, world: World, model: Value, name: str) -> bool:
         """Whether a model certainly has an attribute of its own."""

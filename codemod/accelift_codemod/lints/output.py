@@ -83,7 +83,8 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
             obj.values if isinstance(obj, ast.Dict) else obj.elts if isinstance(obj, (ast.List, ast.Tuple)) else [obj]
         )
         for entry in entries if world.wraps else ():
-            if world.prepared(entry, Role.MODEL):
+            models = world.prepared(entry, Role.MODEL)
+            if models and all(map(world.wrapped, models)):
                 name = world.text(entry)
                 yield Finding(
                     self.code,
@@ -127,7 +128,8 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
             and node.func.attr == "state_dict"
-            and bool(world.prepared(node.func.value, Role.MODEL))
+            and bool(models := world.prepared(node.func.value, Role.MODEL))
+            and (not world.wraps or all(map(world.wrapped, models)))
         )
 
 

@@ -20,12 +20,13 @@ _LOADS = frozenset({"torch.load", "torch.serialization.load"})
 
 
 class Frozen(Lint):
-    """On several processes `prepare` wraps a model in DistributedDataParallel, which raises an error if nothing in it
-    is trained. A frozen teacher or feature extractor needs no wrapper. (The bundled runtime does not wrap it.)
+    """On several CPU processes `prepare` wraps a model in DistributedDataParallel, which raises an error if nothing in
+    it is trained; on GPUs Accelerate 1 leaves such a model as it is. A frozen teacher or feature extractor needs no
+    wrapper. (The bundled runtime does not wrap it.)
     """
 
     code = "PREP-FROZEN"
-    severity = Severity.ERROR
+    severity = Severity.WARNING
     title = "a frozen model is prepared"
     library = "accelerate"
     wrong = """\
@@ -54,8 +55,8 @@ model, optimizer = accelerator.prepare(model, optimizer)
                 self.code,
                 self.severity,
                 prepare.lineno,
-                f"`{argument.id}` is frozen: on several processes `{world.text(prepare.func)}` raises an error, since "
-                "DistributedDataParallel has nothing to train",
+                f"`{argument.id}` is frozen: on several CPU processes `{world.text(prepare.func)}` raises an error, "
+                "since DistributedDataParallel has nothing to train (GPUs get it without a wrapper)",
                 f"leave it out, and write {argument.id}.to(accelerator.device)",
                 (Evidence(off.node.lineno, f"`{world.text(off.node)}` freezes it"),),
             )
@@ -186,7 +187,8 @@ accelerator.unwrap_model(model).load_state_dict(torch.load("model.pt"))
     def check(self, world: World) -> Iterator[Finding]:
         for call in world.index.methods.get("load_state_dict", []) if world.wraps else ():
             assert isinstance(call.func, ast.Attribute)
-            if world.prepared(call.func.value, Role.MODEL) and world.facts.runs(call):
+            models = world.prepared(call.func.value, Role.MODEL)
+            if models and all(map(world.wrapped, models)) and world.facts.runs(call):
                 yield Finding(
                     self.code,
                     self.severity,

@@ -1,0 +1,94 @@
+"""`accelift check` tells what Accelerate wraps, and what it leaves as it is: models in which nothing is trained."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.codemod.checks import findings, script
+
+FORWARD = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)"
+MADE_BY_NAME = """\
+def make(spec, **more):
+    return getattr(importlib.import_module(spec["module"]), spec["name"])(**more)
+"""
+SPECTRUM = """\
+class Spectrum(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("window", torch.ones(8))
+        self.squash = nn.Tanh()
+
+    def amounts(self, x):
+        return self.squash(x * self.window)
+
+
+class Weighted(Spectrum):
+    def __init__(self):
+        super().__init__()
+        self.layer = {layer}
+"""
+METHOD = "guesses = other.amounts(x)"
+
+
+def other_model(made: str, prepare: str = "other = accelerator.prepare(other)", layer: str = "nn.Linear(8, 8)") -> str:
+    """A script that prepares a second model, and calls a method of it."""
+    definitions = SPECTRUM.format(layer=layer)
+    return script(definitions=definitions, before=f"{made}\n{prepare}", forward=f"{METHOD}\n{FORWARD}")
+
+
+FROZEN_OTHER = "other = Weighted()\nfor p in other.parameters():\n    p.requires_grad = False"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (other_model("other = Weighted()"), ["DDP-METHOD"]),
+        (other_model("other = Weighted()", layer="torch.hub.load('a', 'b')"), ["DDP-METHOD"]),
+        (other_model("other = Weighted()\nother.layer.requires_grad_(True)"), ["DDP-METHOD"]),
+        # nothing in these is trained: on GPUs there is no wrapper around them
+        (other_model("other = Spectrum()"), []),
+        (other_model("other = Weighted()", layer="nn.Sequential(nn.ReLU(), nn.Flatten())"), []),
+        (other_model("other = Weighted()\nother.requires_grad_(False)"), []),
+        (other_model(FROZEN_OTHER), []),
+        (other_model("other = Weighted()\nfor p in other.parameters():\n    p.requires_grad = asked()"), []),
+        # an optimizer gets some of its parameters
+        (
+            other_model(
+                f"{FROZEN_OTHER}\nother.layer.requires_grad_(True)\nsecond = torch.optim.SGD(other.layer.parameters())"
+            ),
+            ["DDP-METHOD"],
+        ),
+    ],
+)
+def test_models_with_nothing_to_train_are_not_wrapped(text: str, expected: list[str]) -> None:
+    assert [f.code for f in findings(text, "DDP-METHOD")] == expected
+
+
+def test_a_frozen_model_is_neither_wrapped_nor_saved_with_a_prefix() -> None:
+    save = "torch.save(other.state_dict(), 'other.pt')\nother.load_state_dict(torch.load('other.pt'))"
+    for made, expected in ((FROZEN_OTHER, []), ("other = Weighted()", ["CKPT-KEYS", "SAVE-WRAPPED"])):
+        text = other_model(made, f"other = accelerator.prepare(other)\n{save}")
+        assert [f.code for code in ("CKPT-KEYS", "SAVE-WRAPPED") for f in findings(text, code)] == expected
+
+
+@pytest.mark.parametrize("called", ["model.head(x)", "model(x)"])
+def test_a_function_that_makes_anything_makes_another_object_with_each_call(called: str) -> None:
+    """What one function makes by their names, models and optimizers, are not one object."""
+    text = script(
+        imports="import importlib",
+        definitions=MADE_BY_NAME,
+        model="model = make({})",
+        optimizer="optimizer = make({}, params=model.parameters())",
+        forward=f"optimizer.zero_grad()\nloss = F.cross_entropy({called}, y)",
+        step="accelerator.clip_grad_norm_(model.parameters(), 1.0)\noptimizer.step()\noptimizer.param_groups[0]",
+    )
+    found = [f.message.partition(":")[0] for f in findings(text, "DDP-METHOD")]
+    assert found == (["`model.head`"] if called == "model.head(x)" else [])
+
+
+def test_where_deepspeed_makes_the_optimizer_no_wrapper_is_supposed() -> None:
+    text = other_model("other = Weighted()")
+    deepspeed = text.replace("optimizer = torch.optim.SGD", "optimizer = accelerate.utils.DummyOptim")
+    deepspeed = f"import accelerate.utils\n{deepspeed}"
+    assert deepspeed.count("DummyOptim") == 1
+    assert findings(text, "DDP-METHOD") and not findings(deepspeed, "DDP-METHOD")
