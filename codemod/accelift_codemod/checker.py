@@ -23,12 +23,11 @@ from accelift_codemod.project.linking import link
 from accelift_codemod.project.naming import CannotLink
 from accelift_codemod.project.program import Program
 from accelift_codemod.project.recent import understood
+from accelift_codemod.project.surface import accelerates, led_to_accelerate
 from accelift_codemod.refusals import already_uses
 from accelift_codemod.results import FileResult
 from accelift_codemod.rewrite import CannotRewrite, rewrite
 from accelift_codemod.source import BadSource, Source, read_bytes
-
-_MARKS = (b"accelerate", b"accelift")
 
 
 @dataclass(frozen=True)
@@ -141,10 +140,15 @@ def check_bytes(data: bytes, path: str, choice: Choice, place: Path | None = Non
 
 def _check_script(data: bytes, path: str, choice: Choice, place: Path | None) -> FileResult:
     source = Source.decode(data, path) if place is None else understood(data, path)
-    if not any(mark in data for mark in _MARKS):
+    if not _concerned(data, place):
         source.tree  # noqa: B018  (raises if it does not parse)
         return FileResult(path, skipped=True)
     return check_source(source, choice, place)
+
+
+def _concerned(data: bytes, place: Path | None) -> bool:
+    """Whether a script mentions Accelerate, or a project file that it may import does."""
+    return accelerates(data) or (place is not None and place.suffix == ".py" and led_to_accelerate(place))
 
 
 def _check_notebook(data: bytes, path: str, choice: Choice, place: Path | None) -> FileResult:
@@ -156,13 +160,14 @@ def _check_notebook(data: bytes, path: str, choice: Choice, place: Path | None) 
 
 
 def check_file(file: tuple[str, bool], choice: Choice) -> FileResult:
-    """Check one file, given with whether the user named it: others are only looked at if they mention Accelerate."""
+    """Check one file, given with whether the user named it: others are only looked at if they, or files that they
+    import, mention Accelerate."""
     path, named = file
     try:
         data = read_bytes(path)
     except BadSource as error:
         return FileResult(path, error=str(error))
-    if not named and not any(mark in data for mark in _MARKS):
+    if not named and not _concerned(data, Path(path)):
         return FileResult(path, skipped=True)
     return check_bytes(data, path, choice, Path(path)).light()
 

@@ -26,10 +26,10 @@ COLL-RANKFLOW train.py:17: `continue` under `if torch.isnan(loss)`: a process de
 
 Nothing is recognised by its name: an accelerator is what `Accelerator(...)` returned, a prepared object what
 `prepare` returned, followed through variables, parameters, attributes and calls, also of the project files that a
-script imports: what is wrong in these is found there. Where something is not certain nothing is said, so silence is
-no proof: `accelift verify` runs the script. `-v` shows notes, and for every finding the way by which it comes about;
-`--select` and `--ignore` take codes; `--format json` is for programs; `-` reads stdin. Exit codes: 0 nothing found, or
-notes only; 1 errors or warnings; 2 something could not be processed.
+script imports: what is wrong in these is found there, also if only they use Accelerate. Where something is not certain
+nothing is said, so silence is no proof: `accelift verify` runs the script. `-v` shows notes, and for every finding the
+way by which it comes about; `--select` and `--ignore` take codes; `--format json` is for programs; `-` reads stdin.
+Exit codes: 0 nothing found, or notes only; 1 errors or warnings; 2 something could not be processed.
 
 `--fix` shows a diff that sets right what one edit certainly can, so that on one process the script computes what it
 did, and what is left; `--fix --write` writes it. The edits go through the rewriter and checks of `accelift convert`.

@@ -219,6 +219,10 @@ class Source:
         """The file in which a line lies: in a program of several files, not always the same."""
         return self
 
+    def has_name_for(self, variable: str, line: int) -> bool:
+        """Whether the file in which a line lies has a name for a global."""
+        return True
+
     def segment(self, node: ast.AST) -> str:
         """The author's text of an expression or statement."""
         first, last = node.lineno, node.end_lineno  # type: ignore[attr-defined]

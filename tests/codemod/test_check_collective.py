@@ -119,6 +119,12 @@ LEAVES = {
     "break": script(batch_end="if loss.item() < 0.1:\n    break  # HERE"),
     "return": script(main=True, batch_end="if float(loss) > 100:\n    return  # HERE"),
     "the main process leaves": script(batch_end="if accelerator.is_main_process and epoch:\n    break  # HERE"),
+    "the main process ends": script(batch_end="if accelerator.is_main_process and epoch:\n    exit()  # HERE"),
+    "it ends, two loops deep": script(
+        imports="import sys",
+        batch_end="if accelerator.is_main_process:\n    for i in range(2):\n        sys.exit(0)  # HERE",
+    ),
+    "it ends after the epoch": script(epoch_end="if accelerator.process_index == 0 and epoch:\n    quit()  # HERE"),
     "early stop by a local metric": evaluating(
         "correct += (model(x).argmax(1) == y).sum().item()",
         after="for round in range(3):\n    correct = 0\n    for x, y in test_loader:\n"
@@ -133,6 +139,15 @@ LEAVES = {
 STAYS = {
     "a gathered value": script(
         backward="if torch.isnan(accelerator.gather(loss)).any():\n    continue\naccelerator.backward(loss)"
+    ),
+    "an error ends the job": script(
+        imports="import sys",
+        batch_end="if torch.isnan(loss):\n    sys.exit(1)\nif accelerator.is_main_process:\n    exit(2)",
+    ),
+    "all end": script(batch_end="if epoch > 3:\n    exit()"),
+    "the main process ends after all": script(after="if accelerator.is_main_process:\n    exit()"),
+    "a function of that name": script(
+        definitions="def exit():\n    pass\n", batch_end="if accelerator.is_main_process:\n    exit()"
     ),
     "a gathered variable": script(batch_end="mean = accelerator.reduce(loss, 'mean')\nif mean < 0.1:\n    break"),
     "a trigger": script(
@@ -185,6 +200,14 @@ def test_leaving_a_loop_on_a_value_of_ones_own_is_an_error(text: str) -> None:
 @pytest.mark.parametrize("text", STAYS.values(), ids=STAYS)
 def test_leaving_a_loop_together_is_right(text: str) -> None:
     assert findings(text, "COLL-RANKFLOW") == []
+
+
+def test_what_to_do_where_one_process_leaves() -> None:
+    (found,) = findings(LEAVES["the main process ends"], "COLL-RANKFLOW")
+    assert found.message.startswith("`exit()` under `if accelerator.is_main_process and epoch`: ")
+    assert found.remedy == "let all processes leave, and put only the rest under the test for the main process"
+    (found,) = findings(LEAVES["break"], "COLL-RANKFLOW")
+    assert found.remedy == "decide by a gathered value, or by accelerator.set_trigger() and check_trigger()"
 
 
 def test_the_path_to_what_is_done_together_is_the_evidence() -> None:

@@ -154,3 +154,51 @@ def test_results_hold_no_syntax_trees(tmp_path: Path) -> None:
     results = list(check_files([(str(tmp_path / "train.py"), True)], Choice()))
     plans = [result.plan for result in results if result.plan is not None]
     assert len(plans) == 2 and not any(finding.fix for plan in plans for finding in plan.findings)
+
+
+TRAINER = """\
+import torch
+import torch.nn.functional as F
+from accelerate import Accelerator
+
+
+class Trainer:
+    def __init__(self, model, loader):
+        self.accelerator = Accelerator()
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.model, self.loader, self.optimizer = self.accelerator.prepare(model, loader, self.optimizer)
+
+    def train(self):
+        for x, y in self.loader:
+            loss = F.cross_entropy(self.model(x), y)
+            self.optimizer.zero_grad()
+            self.accelerator.backward(loss)
+            self.optimizer.step()
+            {end}
+"""
+CALLS = """\
+import torch
+from {module} import Trainer
+from torch.utils.data import DataLoader, TensorDataset
+
+loader = DataLoader(TensorDataset(torch.randn(8, 4), torch.zeros(8).long()), batch_size=4)
+Trainer(torch.nn.Linear(4, 2), loader).train()
+"""
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(
+    ("end", "module", "codes"),
+    [
+        ("torch.save(self.model.module.state_dict(), 'm.pt')", "trainer", ["SAVE-RACE"]),
+        ("pass", "trainer", []),
+        ("torch.save(self.model.module.state_dict(), 'm.pt')", "elsewhere", []),
+    ],
+)
+def test_scripts_that_get_their_accelerator_from_another_file(
+    end: str, module: str, codes: list[str], named: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "trainer.py").write_text(TRAINER.format(end=end))
+    (tmp_path / "train.py").write_text(CALLS.format(module=module))
+    results = check_files([(str(tmp_path / "train.py"), named)], Choice())
+    assert [f.code for r in results if r.plan for f in r.plan.findings if f.severity is not Severity.NOTE] == codes

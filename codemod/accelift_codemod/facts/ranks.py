@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from accelift_codemod.facts.absent import Absent
 from accelift_codemod.facts.accelerate import AccelerateResolver, is_state
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function, How, parameters
 from accelift_codemod.facts.signatures import default
@@ -43,6 +44,7 @@ class Ranks:
     def __init__(self, resolver: AccelerateResolver) -> None:
         self.resolver = resolver
         self.index = resolver.index
+        self.absent = Absent(resolver)
 
     def is_rank(self, node: ast.AST) -> bool:
         """Whether an expression is the number of this process."""
@@ -156,11 +158,12 @@ class Ranks:
         return None
 
     def perhaps_alone(self, node: ast.AST, depth: int = 0) -> bool:
-        """Whether a node may be meant for some processes only: by a guard, or by a test that cannot be read.
+        """Whether a node may be meant for some processes only: by a guard, a test that cannot be read, or if there is
+        no accelerator.
 
         For lints that report what every process does: they are silent if any test on the way may ask for the process.
         """
-        if self.guard(node) is not None:
+        if self.guard(node) is not None or self.absent.at(node):
             return True
         child = node
         for parent in self.index.ancestors(node):
@@ -178,11 +181,11 @@ class Ranks:
             if isinstance(parent, FUNCTIONS):
                 if any(mentions_process(d) for d in parent.decorator_list):
                     return True
-                sites = self._sites(parent, node)
+                sites = self.calls_of(parent, node)
                 return bool(sites) and depth < 6 and all(self.perhaps_alone(s, depth + 1) for s in sites)
         return False
 
-    def _sites(self, function: Function, node: ast.AST) -> list[ast.Call]:
+    def calls_of(self, function: Function, node: ast.AST) -> list[ast.Call]:
         """The calls of a function that may come to a node in it: except with False for a flag it needs."""
         sites = [*self.resolver.sites(function), *self._hooked(function)]
         owner = self.index.parents.get(function)

@@ -9,6 +9,7 @@ from functools import cached_property
 from accelift_codemod.facts import gradients
 from accelift_codemod.facts.accelerate import AccelerateFacts, is_accelerator, is_state
 from accelift_codemod.facts.chance import drawn_from
+from accelift_codemod.facts.fetching import Fetching
 from accelift_codemod.facts.flow import Flow
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Scope, position
 from accelift_codemod.facts.layout.algebra import Environment, Layout, Shape, dealt
@@ -23,7 +24,6 @@ from accelift_codemod.facts.trained import Trained
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Key, Role, Value, Values, key
 
-_STAND_INS = ("accelerate.utils.Dummy", "accelerate.utils.deepspeed.Dummy", "accelerate.utils.MegatronLMDummy")
 _FILLS = frozenset("append appendleft extend add insert put push store".split())
 
 
@@ -37,6 +37,7 @@ class World:
         self.together = Collectives(self.resolver)
         self.flow = Flow(self.resolver, self.together.of)
         self.ranks = Ranks(self.resolver)
+        self.fetching = Fetching(self.resolver, self.ranks)
         self.onwards = Onwards(self.index)
         self.seeding = Seeding(self)
 
@@ -109,9 +110,8 @@ class World:
     def wraps(self) -> bool:
         """Whether models are wrapped in DistributedDataParallel, as far as the script says: nothing else is set up."""
         others = ("fsdp_plugin", "parallelism_config", "deepspeed_plugin", "deepspeed_plugins", "megatron_lm_plugin")
-        if any(self.qualified(call).startswith(_STAND_INS) for call in self.calls):
-            return False  # what takes an optimizer's place in the script where DeepSpeed makes it
-        return not any(map(self.mentions, others))
+        stand_ins = ("DummyOptim", "DummyScheduler", "MegatronLMDummyScheduler")  # where these make the optimizer
+        return not any(map(self.mentions, (*others, *stand_ins)))
 
     def wrapped(self, model: Value) -> bool:
         """Whether there is a wrapper around a prepared model on several processes: it has parameters to train."""
@@ -119,8 +119,7 @@ class World:
 
     @cached_property
     def trained(self) -> Trained:
-        clips = set(self.verbs("clip_grad_norm_"))
-        return Trained(self.resolver, {optimizer.call for optimizer in self.optimizers} | clips)
+        return Trained(self.resolver, {*self.verbs("clip_grad_norm_"), *(o.call for o in self.optimizers)})
 
     @cached_property
     def places(self) -> bool:
@@ -161,7 +160,9 @@ class World:
         for name in self._accelerator_names:
             read = ast.copy_location(ast.Name(name, ast.Load()), node)
             index.parents[read] = index.parents[node]
-            holder = index.scope(read).owner(name.partition(".")[0])
+            holder = index.scope(read).owner(root := name.partition(".")[0])
+            if holder is index.module and not self.facts.source.has_name_for(root, read.lineno):
+                continue
             values = self.resolver.values(read)
             if holder is not None and values and all(map(is_accelerator, values)):
                 if all(self._bound(binding, node) for binding in self.resolver.bindings(read)):

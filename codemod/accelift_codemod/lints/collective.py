@@ -17,6 +17,7 @@ from accelift_codemod.plan import Finding, Severity
 
 _STEPS = 3  # of functions that call each other
 _LEAVING = (ast.Break, ast.Continue, ast.Return)
+_EXITS = frozenset({"sys.exit", "os._exit"})
 
 
 class MainOnly(Lint):
@@ -168,10 +169,10 @@ if accelerator.is_main_process:
 
 
 class RankFlow(Lint):
-    """A process that leaves a loop, or skips the rest of an iteration, because of a value of its own does not take
-    part in the collective operations that the other processes still do: those wait for it until a timeout ends the job.
-    The loss of a process's own share of the batch is such a value; so is whether it is the main process. A collective
-    operation under a test of such a value is reached by some processes only, too.
+    """A process that leaves a loop (by `exit()`, too), or skips the rest of an iteration, because of a value of its own
+    does not take part in the collective operations that the other processes still do: those wait for it until a timeout
+    ends the job. The loss of a process's own share of the batch is such a value; so is whether it is the main process.
+    A collective operation under a test of such a value is reached by some processes only, too.
     """
 
     code = "COLL-RANKFLOW"
@@ -194,7 +195,7 @@ for inputs, targets in loader:
 
     def check(self, world: World) -> Iterator[Finding]:
         seen: set[ast.AST] = set()
-        for node in sorted((n for n in walk(world.index.tree) if isinstance(n, _LEAVING)), key=position):
+        for node in sorted((n for n in walk(world.index.tree) if self._leaves(world, n)), key=position):
             test = self._decides(world, node)
             if test is None or test[0] in seen:
                 continue
@@ -204,6 +205,13 @@ for inputs, targets in loader:
             seen.add(test[0])
             yield self._finding(world, node, test, missed)
         yield from self._under(world)
+
+    def _leaves(self, world: World, node: ast.AST) -> bool:
+        """Whether a statement leaves a loop: `exit()`, too, but not with an error, with which the job ends."""
+        if isinstance(node, ast.Expr) and isinstance(call := node.value, ast.Call):
+            if world.resolver.builtin(call.func) in ("exit", "quit") or world.qualified(call) in _EXITS:
+                return all(isinstance(a, ast.Constant) and a.value in (0, None) for a in call.args)
+        return isinstance(node, _LEAVING)
 
     def _under(self, world: World) -> Iterator[Finding]:
         """What all do together, under a test that each process decides by a value of its own."""
@@ -253,7 +261,8 @@ for inputs, targets in loader:
 
     def _finding(self, world: World, node: ast.AST, test: tuple[ast.If, Local], missed: Together) -> Finding:
         statement, local = test
-        word = {ast.Break: "break", ast.Continue: "continue", ast.Return: "return"}[type(node)]  # type: ignore[index]
+        words = {ast.Break: "break", ast.Continue: "continue", ast.Return: "return"}
+        word = next((word for kind, word in words.items() if isinstance(node, kind)), world.text(node))
         last = missed.node.lineno  # type: ignore[attr-defined]
         return Finding(
             self.code,
@@ -261,7 +270,9 @@ for inputs, targets in loader:
             node.lineno,  # type: ignore[attr-defined]
             f"`{word}` under `if {world.text(statement.test)}`: a process decides by a value of its own, and the "
             f"others wait for it in `{_named(missed.verb)}` (line {last}) until the job times out",
-            "decide by a gathered value, or by accelerator.set_trigger() and check_trigger()",
+            "let all processes leave, and put only the rest under the test for the main process"
+            if local.node is statement.test and world.ranks.splits(statement.test) != (None, None)
+            else "decide by a gathered value, or by accelerator.set_trigger() and check_trigger()",
             (
                 Evidence(local.node.lineno, local.text),  # type: ignore[attr-defined]
                 *missed.path,
@@ -273,7 +284,7 @@ for inputs, targets in loader:
         """The `if` around a `break` that a process decides by a value of its own."""
         for parent in world.index.ancestors(node):
             if isinstance(parent, (*FUNCTIONS, ast.ClassDef, *LOOPS)):
-                if not isinstance(node, ast.Return) or not isinstance(parent, LOOPS):
+                if not isinstance(node, (ast.Return, ast.Expr)) or not isinstance(parent, LOOPS):
                     return None
             if isinstance(parent, ast.If):
                 yes, no = world.ranks.splits(parent.test)
@@ -290,7 +301,7 @@ for inputs, targets in loader:
         if not loops:
             return None  # leaving a function early: COLL-MAIN
         inside = set(walk(test))
-        if isinstance(node, ast.Return):
+        if isinstance(node, (ast.Return, ast.Expr)):
             places = loops
         else:
             places = loops[:1]

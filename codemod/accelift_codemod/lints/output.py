@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.facts import files, library, paths
+from accelift_codemod.facts import files, library, paths, showing
 from accelift_codemod.facts.ranks import mentions_process, words
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role
@@ -188,8 +188,8 @@ accelerator.save(state, "checkpoint.pt")
             what = self._writes(world, call)
             if not what or not world.facts.runs(call) or world.ranks.perhaps_alone(call) or self._own(world, call):
                 continue
-            if world.ranks.from_elsewhere(call):
-                continue  # whoever runs it may do so on one process
+            if world.ranks.from_elsewhere(call) or world.fetching.at(call):
+                continue  # whoever runs it may do so on one process; or it is about samples, of which each has its own
             remedy = self._remedy(world, call)
             yield Finding(
                 self.code, self.severity, call.lineno, f"`{world.text(call)}` {what} on every process at once", remedy
@@ -260,6 +260,8 @@ accelerator.print(f"epoch {epoch}")
 """
 
     def check(self, world: World) -> Iterator[Finding]:
+        if self._is_replaced(world):
+            return
         for call in world.calls:
             if world.resolver.builtin(call.func) != "print" or not world.facts.runs(call):
                 continue
@@ -267,7 +269,7 @@ accelerator.print(f"epoch {epoch}")
                 continue
             if any(map(mentions_process, call.args)):
                 continue  # each process is meant to say something
-            if world.by_its_own(call):
+            if world.by_its_own(call) or world.fetching.at(call):
                 continue  # what one process met, the others do not say
             yield Finding(
                 self.code,
@@ -277,6 +279,11 @@ accelerator.print(f"epoch {epoch}")
                 "write accelerator.print(...)",
                 fix=self._fix(world, call),
             )
+
+    def _is_replaced(self, world: World) -> bool:
+        """Whether the script puts another function in the place of `print`: one that only some processes print with."""
+        stores = (a for a in world.index.attributes.get("print", []) if isinstance(a.ctx, ast.Store))
+        return any(world.resolver.qualified(store) in showing.PRINTS for store in stores)
 
     def _fix(self, world: World, call: ast.Call) -> tuple[Edit, ...]:
         name = world.accelerator_at(call)

@@ -42,6 +42,8 @@ for inputs, targets in loader:
         for call in world.facts.loops.backwards:
             if world.together.verb(call) or not isinstance(call.func, ast.Attribute) or not world.facts.runs(call):
                 continue
+            if world.ranks.absent.at(call):
+                continue
             receiver = call.args[0] if world.qualified(call) == "torch.autograd.backward" and call.args else None
             if receiver is None:
                 receiver = call.func.value

@@ -136,6 +136,12 @@ class Program:
         """The file in which a line of the program lies."""
         return self.units[max(bisect_right(self._bases, line - 1) - 1, 0)]
 
+    def has_name_for(self, variable: str, line: int) -> bool:
+        """Whether the file in which a line lies has a name for a global of the program: its own, or imported."""
+        unit = self.unit(line)
+        home = QUALIFIED.fullmatch(variable)
+        return unit.key == (home[1] if home else "") or self.spelled(unit, variable) is not None
+
     def body(self, node: ast.stmt) -> list[ast.stmt]:
         """The statements of the file in which a statement stands."""
         own = self.unit(node.lineno)

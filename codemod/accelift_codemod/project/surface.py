@@ -21,6 +21,7 @@ _IMPORT = re.compile(
 )
 _BACKWARD = re.compile(rb"\.\s*backward\s*\(")
 _DISTRIBUTES = b"torch.distributed"
+_ACCELERATES = (b"accelerate", b"accelift")
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Surface:
     trains: bool
     distributes: bool
     imports: tuple[tuple[str, int], ...]  # modules with the number of leading dots; names may be modules, too
+    accelerates: bool = False
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -57,7 +59,17 @@ def surface(path: Path) -> Surface:
         for part in re.findall(rb"\w+", match["names"]):
             name = part.decode(errors="replace")
             found[f"{module}.{name}" if module else name, level] = None
-    return Surface(_BACKWARD.search(data) is not None, _DISTRIBUTES in data, tuple(found))
+    return Surface(_BACKWARD.search(data) is not None, _DISTRIBUTES in data, tuple(found), accelerates(data))
+
+
+def accelerates(data: bytes) -> bool:
+    """Whether the bytes of a file mention Accelerate."""
+    return any(mark in data for mark in _ACCELERATES)
+
+
+def led_to_accelerate(script: Path) -> bool:
+    """Whether a script may import a project file that mentions Accelerate."""
+    return any(surface(path).accelerates for path in led_to(script))
 
 
 def may_train(script: Path, finder: Finder, statements: Iterable[ast.Import | ast.ImportFrom]) -> bool:
