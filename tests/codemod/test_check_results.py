@@ -43,10 +43,15 @@ class Keeper:
         torch.save(state, 'm.pt'){mark}
 """
 
+JUDGE = {
+    "imports": "import transformers",
+    "model": "judge = transformers.AutoModelForSequenceClassification.from_pretrained('a')\nmodel = Net()",
+}
 OTHERS = {"imports": "import nets", "setup": "many = True", "model": "model = nets.load('a')"}
 WRONG = {
     "METRIC-LOCAL": [
         evaluating(f"{COUNT}  # HERE"),
+        evaluating("correct += judge(x).logits.sum().item()  # HERE", **JUDGE),
         evaluating(f"{COUNT}  # HERE", "accelift"),
         evaluating(
             "meter.add(model(x).sum().item())  # HERE",
@@ -209,6 +214,12 @@ WRONG = {
 }
 RIGHT = {
     "METRIC-LOCAL": [
+        evaluating("correct += accelerator.reduce(judge(x).logits.sum()).item()", **JUDGE),
+        evaluating(
+            "correct += judge(x).logits.sum().item()",
+            imports="import judges",
+            model="judge = judges.load('a')\nmodel = Net()",
+        ),
         evaluating(GATHERED.format("gather_for_metrics")),
         evaluating(GATHERED.format("gather_for_metrics"), "accelift"),
         evaluating("", after=AFTER.format("correct = accelerator.reduce(correct)")),

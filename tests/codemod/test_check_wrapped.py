@@ -92,3 +92,39 @@ def test_where_deepspeed_makes_the_optimizer_no_wrapper_is_supposed() -> None:
     deepspeed = f"import accelerate.utils\n{deepspeed}"
     assert deepspeed.count("DummyOptim") == 1
     assert findings(text, "DDP-METHOD") and not findings(deepspeed, "DDP-METHOD")
+
+
+PREPARE = "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)"
+SCALED = """\
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+        self.scale = 1.0
+        self.name = "a"
+
+    def forward(self, x):
+        return self.layer(x) * self.scale
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "reported"),
+    [
+        ("model.scale = 1 / (epoch + 1)", True),
+        ("model.scale, other = 1, 2", True),
+        ("accelerator.unwrap_model(model).scale = 1 / (epoch + 1)", False),
+        ("model.module.scale = 1 / (epoch + 1)", False),
+        ("if hasattr(model, 'module'):\n    model.module.scale = 2\nelse:\n    model.scale = 2", False),
+        ("model.name = 'b'", False),  # which the model does not ask for
+        ("model.training = True", False),  # which the wrapper hands on
+        ("model.mark = epoch\nprint(model.mark)", False),  # which only the script reads
+    ],
+)
+def test_what_is_set_on_the_wrapper_the_model_does_not_see(line: str, reported: bool) -> None:
+    slots = {"definitions": SCALED, "model": "model = Scaled()", "epoch": line}
+    found = [f.message for f in findings(script(**slots), "DDP-METHOD")]
+    assert [" is set on the wrapper " in message for message in found] == ([True] if reported else [])
+    assert findings(script("accelift", **slots), "DDP-METHOD") == []
+    before = script(**{**slots, "prepare": f"epoch = 1\n{line}\n{PREPARE}", "epoch": ""})
+    assert "module" in line or findings(before, "DDP-METHOD") == []

@@ -141,7 +141,10 @@ class Flow:
         qualified = self.resolver.qualified(func)
         if qualified is not None:
             root = qualified.partition(".")[0]
-            return root not in _PLAIN or qualified.startswith("torch.distributed")
+            if root in _PLAIN:
+                return qualified.startswith("torch.distributed")
+            made = self.resolver.values(call)
+            return not made or any(v.role is not Role.MODEL for v in made)  # a network that a library makes does not
         if self.resolver.builtin(func) is not None:
             return False
         target = self.resolver.callee(call)

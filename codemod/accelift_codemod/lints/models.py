@@ -31,7 +31,8 @@ class Method(Lint):
     """On several processes Accelerate wraps the prepared model in DistributedDataParallel, which has neither its
     methods nor its attributes: asking for one raises an AttributeError. Unwrapped, the model can be asked; but a
     forward pass of the unwrapped model that gradients are computed from goes past the wrapper, nothing averages them,
-    and the processes drift apart without an error. (The bundled runtime sends methods through the wrapper by itself.)
+    and the processes drift apart without an error. An attribute that is set is set on the wrapper, and the model does
+    not see it. (The bundled runtime sends methods through the wrapper by itself.)
     """
 
     code = "DDP-METHOD"
@@ -56,6 +57,16 @@ loss = model(batch)
             return
         for nodes in world.index.attributes.values():
             for node in nodes:
+                if isinstance(node.ctx, ast.Store) and self._misses(world, node):
+                    name = world.text(node.value)
+                    yield Finding(
+                        self.code,
+                        self.severity,
+                        node.lineno,
+                        f"`{world.text(node)}` is set on the wrapper on several processes: the model itself keeps the "
+                        f"`{node.attr}` that it has",
+                        f"set it on accelerator.unwrap_model({name})",
+                    )
                 if not isinstance(node.ctx, ast.Load):
                     continue
                 models = world.prepared(node.value, Role.MODEL) or world.prepared(node.value, Role.OBJECT)
@@ -100,6 +111,19 @@ loss = model(batch)
             return False
         known = bool(model.inner) and model.declaration is None  # what was prepared, but not what it is
         return world.wrapped(model) if self._has(world, model, name) else known and world.trained.surely(model)
+
+    def _misses(self, world: World, node: ast.Attribute) -> bool:
+        """Whether a prepared model asks itself for an attribute that is set from outside, where its wrapper is."""
+        models = world.prepared(node.value, Role.MODEL)
+        if node.attr in torch_ops.MODULE_METHODS or node.attr in _WRAPPER or self._asks(world, node):
+            return False
+        return bool(models) and all(world.wrapped(m) and self._asks_itself(world, m, node.attr) for m in models)
+
+    def _asks_itself(self, world: World, model: Value, name: str) -> bool:
+        reads = [n for n in world.index.attributes.get(name, []) if isinstance(n.ctx, ast.Load)]
+        own = [n for n in reads if isinstance(n.value, ast.Name) and n.value.id == "self"]
+        classes = world.resolver.ancestry(model.declaration)
+        return any(parent in classes for n in own for parent in world.index.ancestors(n))
 
     def _has(self, world: World, model: Value, name: str) -> bool:
         """Whether a model certainly has an attribute of its own."""
