@@ -52,6 +52,10 @@ WRONG = {
     "METRIC-LOCAL": [
         evaluating(f"{COUNT}  # HERE"),
         evaluating("correct += judge(x).logits.sum().item()  # HERE", **JUDGE),
+        evaluating(
+            "x = torchvision.transforms.functional.hflip(x).to(accelerator.device)\n" + f"{COUNT}  # HERE",
+            imports="import torchvision",
+        ),
         evaluating(f"{COUNT}  # HERE", "accelift"),
         evaluating(
             "meter.add(model(x).sum().item())  # HERE",

@@ -45,6 +45,7 @@ FROZEN_OTHER = "other = Weighted()\nfor p in other.parameters():\n    p.requires
         (other_model("other = Weighted()"), ["DDP-METHOD"]),
         (other_model("other = Weighted()", layer="torch.hub.load('a', 'b')"), ["DDP-METHOD"]),
         (other_model("other = Weighted()\nother.layer.requires_grad_(True)"), ["DDP-METHOD"]),
+        (other_model(FROZEN_OTHER.replace("other.p", "other.layer.p")), ["DDP-METHOD"]),
         # nothing in these is trained: on GPUs there is no wrapper around them
         (other_model("other = Spectrum()"), []),
         (other_model("other = Weighted()", layer="nn.Sequential(nn.ReLU(), nn.Flatten())"), []),

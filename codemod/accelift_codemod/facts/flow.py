@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from accelift_codemod.facts import torch_ops
-from accelift_codemod.facts.accelerate import AccelerateResolver
+from accelift_codemod.facts.accelerate import AccelerateResolver, is_state
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.tree import children
 from accelift_codemod.facts.values import Role, Value
@@ -16,7 +16,10 @@ _MAX_NODES = 4000
 # What is the same of every process's part of a batch, or says nothing of its samples.
 _SHAPES = torch_ops.ABOUT | {"dataset", "keys", "requires_grad", "is_cuda", "is_floating_point"}
 # Libraries whose functions compute from their arguments alone, on one process.
-_PLAIN = frozenset({"torch", "numpy", "math", "sklearn", "statistics", "copy", "tqdm", "itertools", "scipy", "random"})
+_PLAIN = frozenset(
+    "torch numpy math sklearn statistics copy tqdm itertools scipy random torchvision torchaudio einops librosa "
+    "soundfile cv2 PIL pandas skimage argparse".split()
+)
 
 
 @dataclass(frozen=True)
@@ -144,7 +147,7 @@ class Flow:
             if root in _PLAIN:
                 return qualified.startswith("torch.distributed")
             made = self.resolver.values(call)
-            return not made or any(v.role is not Role.MODEL for v in made)  # a network that a library makes does not
+            return not made or not all(v.role is Role.MODEL or is_state(v) for v in made)  # making these does not
         if self.resolver.builtin(func) is not None:
             return False
         target = self.resolver.callee(call)

@@ -55,24 +55,30 @@ def settings(resolver: Resolver) -> Iterator[Setting]:
     """Every place in a loop over `parameters()` that sets `requires_grad`."""
     for attribute in resolver.index.attributes.get("requires_grad", []):
         statement = resolver.index.parents.get(attribute)
-        root = root_of(resolver, attribute)
+        root = _root_of(resolver, attribute)
         if isinstance(statement, ast.Assign) and attribute in statement.targets and root is not None:
             off = isinstance(statement.value, ast.Constant) and not statement.value.value
             yield Setting(attribute, root, not off)
     for call in resolver.index.methods.get("requires_grad_", []):
         func = call.func
-        root = root_of(resolver, func) if isinstance(func, ast.Attribute) else None
+        root = _root_of(resolver, func) if isinstance(func, ast.Attribute) else None
         if isinstance(func, ast.Attribute) and root is not None:
             given = [*call.args, *(k.value for k in call.keywords)]
             yield Setting(func, root, not any(isinstance(g, ast.Constant) and not g.value for g in given))
 
 
-def root_of(resolver: Resolver, attribute: ast.Attribute) -> ast.expr | None:
-    """The object whose parameters a loop passes over, if one of these is what has an attribute."""
+def _root_of(resolver: Resolver, attribute: ast.Attribute) -> ast.expr | None:
+    """The object whose parameters a loop passes over, if one of them has the attribute; of a part, the whole."""
+    whole = whole_of(resolver, attribute)
+    return None if whole is None else _root(whole)[0]
+
+
+def whole_of(resolver: Resolver, attribute: ast.Attribute) -> ast.expr | None:
+    """The same, but of a part that part."""
     bindings = resolver.bindings(attribute.value) if isinstance(attribute.value, ast.Name) else []
     for every in (n for b in bindings if b.how is How.LOOP for n in walk(b.value or b.node)):
         if isinstance(every, ast.Attribute) and every.attr in _ALL:
-            return _root(every.value)[0]
+            return every.value
     return None
 
 

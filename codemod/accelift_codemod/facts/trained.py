@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts.accelerate import AccelerateResolver
-from accelift_codemod.facts.freezing import root_of
+from accelift_codemod.facts.freezing import whole_of
+from accelift_codemod.facts.objects import Optimizer
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
 
@@ -23,18 +24,21 @@ _DEPTH = 4  # of networks that are made in networks
 class Trained:
     """Reads whether a model surely has parameters that are trained, or may have none.
 
-    `users` are the calls that train the parameters which they get: of optimizers, and those that clip gradients.
+    `clips` are the calls that clip the gradients of the parameters which they get.
     """
 
-    def __init__(self, resolver: AccelerateResolver, users: set[ast.Call]) -> None:
+    def __init__(self, resolver: AccelerateResolver, optimizers: list[Optimizer], clips: set[ast.Call]) -> None:
         self.resolver = resolver
-        self.users = users
+        self.optimizers = optimizers
+        self.users = {*clips, *(optimizer.call for optimizer in optimizers)}
         self._frozen = list(self._switched_off())
 
     def surely(self, model: Value) -> bool:
         """Whether an optimizer gets the parameters of what is prepared, or their gradients are clipped."""
         original = self.resolver.original(model)
         made = original.origin, original.sites
+        if any((v.origin, v.sites) == made for o in self.optimizers for v in map(self.resolver.original, o.models)):
+            return True
         for call in self.resolver.index.methods.get("parameters", []):
             assert isinstance(call.func, ast.Attribute)
             whole = [n for n in walk(call.func.value) if isinstance(n, (ast.Name, ast.Attribute))]  # and its parts
@@ -69,15 +73,15 @@ class Trained:
 
     def _models(self, attribute: ast.Attribute) -> Iterator[Value]:
         """The models that a switch is about: what it is called of, or whose parameters a loop passes over."""
-        for node in (attribute.value, root_of(self.resolver, attribute)):
+        for node in (attribute.value, whole_of(self.resolver, attribute)):
             if node is not None:
                 yield from map(self.resolver.original, self.resolver.values(node))
 
     def _freezes_itself(self, cls: ast.ClassDef) -> bool:
-        """Whether a method of a network freezes parameters that are not plainly those of one of its parts."""
+        """Whether a method of a network freezes all of it."""
         for node in walk(cls):
             if isinstance(node, ast.Attribute) and node.attr in ("requires_grad", "requires_grad_"):
-                for whole in (node.value, root_of(self.resolver, node)):
+                for whole in (node.value, whole_of(self.resolver, node)):
                     if isinstance(whole, ast.Name) and whole.id == "self":
                         return True
         return False

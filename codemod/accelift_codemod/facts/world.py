@@ -119,7 +119,7 @@ class World:
 
     @cached_property
     def trained(self) -> Trained:
-        return Trained(self.resolver, {*self.verbs("clip_grad_norm_"), *(o.call for o in self.optimizers)})
+        return Trained(self.resolver, self.optimizers, set(self.verbs("clip_grad_norm_")))
 
     @cached_property
     def places(self) -> bool:

@@ -11,7 +11,7 @@ from accelift_codemod.facts.ranks import Guard
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
-from accelift_codemod.lints import Lint
+from accelift_codemod.lints import Lint, unbound
 from accelift_codemod.plan import Finding, Severity
 
 _TRAINED = (Role.MODEL, Role.OPTIMIZER, Role.SCHEDULER)
@@ -61,7 +61,8 @@ class ChangedAlone(Lint):
     """Every process has an optimizer, a schedule and, after prepare, a model of its own. The wrapper makes the models
     equal once, when it is made, and averages gradients from then on. So a schedule that the main process alone steps
     gives the others another learning rate, and weights that it alone loads, or an optimizer that it alone steps, make
-    other models of it: the processes train apart, without an error.
+    other models of it: the processes train apart, without an error. A variable that the main process alone is given
+    is no variable on the others: reading it there is an error.
     """
 
     code = "STATE-MAIN"
@@ -93,6 +94,17 @@ scheduler.step()
                 "processes train apart",
                 "do it on every process, outside the guard",
                 (Evidence(guard.node.lineno, f"`{world.text(guard.node)}`"),),  # type: ignore[attr-defined]
+            )
+        for read, guard in unbound.read_by_all(world):
+            line = guard.node.lineno  # type: ignore[attr-defined]
+            yield Finding(
+                self.code,
+                self.severity,
+                read.lineno,
+                f"`{read.id}` is given a value on some processes only (line {line}): for the others reading "
+                "it is an error",
+                "give it a value on every process, or read it under the same guard",
+                (Evidence(line, f"`{world.text(guard.node)}`"),),
             )
 
     def _changes(self, world: World, call: ast.Call) -> bool:
