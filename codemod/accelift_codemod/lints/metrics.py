@@ -12,7 +12,7 @@ from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
-from accelift_codemod.lints import Lint
+from accelift_codemod.lints import Lint, divided
 from accelift_codemod.lints.data import asks_for_process
 from accelift_codemod.plan import Finding, Severity
 
@@ -174,7 +174,7 @@ _HARMLESS = frozenset("item append format info warning debug error write print l
 class LocalMetric(_Evaluation):
     """A prepared loader gives each process its own share of the data. What is summed over its batches, and neither
     gathered nor reduced, is a number about that share: each process has another one, and the one that is printed is not
-    that of the data set.
+    that of the data set. Nor does dividing it by the number of processes make it the mean of theirs.
     """
 
     code = "METRIC-LOCAL"
@@ -193,6 +193,16 @@ accelerator.print(correct / len(dataset))
 """
 
     def check(self, world: World) -> Iterator[Finding]:
+        for division, local in divided.by_processes(world):
+            yield Finding(
+                self.code,
+                self.severity,
+                division.lineno,
+                f"`{world.text(division)}` divides this process's own number by the number of processes, and nothing "
+                "has added up those of all",
+                "take accelerator.reduce(..., 'mean') of it, as a tensor, instead",
+                (Evidence(local.node.lineno, local.text),),  # type: ignore[attr-defined]
+            )
         if asks_for_process(world):
             return  # each process may keep its own results
         for loop in self._loops(world):
