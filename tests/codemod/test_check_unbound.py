@@ -40,6 +40,12 @@ def test_what_the_main_process_is_given_alone(library: str, after: str) -> None:
         f"{GIVEN}if is_first():\n    accelerator.log(result)",
         f"saves = False\n{GIVEN}    saves = True\nif saves:\n    accelerator.log(result)",
         f"saves = False\n{GIVEN}    saves = True\nif not saves:\n    continue\naccelerator.log(result)",
+        f"{GIVEN}accelerator.is_main_process and accelerator.log(result)",
+        f"{GIVEN}if not accelerator.is_main_process:\n    exit()\naccelerator.log(result)",
+        f"{GIVEN}if not accelerator.is_main_process:\n    sys.exit(0)\naccelerator.log(result)",
+        f"{GIVEN}assert accelerator.is_main_process\naccelerator.log(result)",
+        f"{GIVEN}accelerator.log(result if accelerator.is_main_process else None)",
+        f"{GIVEN}accelerator.log([result for _ in range(2) if accelerator.is_main_process])",
         f"{GIVEN}try:\n    accelerator.log(result)\nexcept NameError:\n    pass",
         f"{GIVEN}def show():\n    print(result)\n",
         "if epoch > 1:\n    result = 3\nif epoch > 2:\n    print(result)",
@@ -48,7 +54,7 @@ def test_what_the_main_process_is_given_alone(library: str, after: str) -> None:
     ],
 )
 def test_what_every_process_has_or_the_others_do_not_read(after: str) -> None:
-    assert findings(script(epoch_end=after), "STATE-MAIN") == []
+    assert findings(script(imports="import sys", epoch_end=after), "STATE-MAIN") == []
 
 
 def test_the_message_says_where_it_is_given() -> None:

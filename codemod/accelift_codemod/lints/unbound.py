@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts.index import How, Scope, position
-from accelift_codemod.facts.ranks import Guard
+from accelift_codemod.facts.ranks import Guard, mentions_process
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.world import World
 
@@ -38,9 +38,30 @@ def _is_kept(world: World, read: ast.Name, scope: Scope) -> bool:
     for parent in world.index.ancestors(read):
         if isinstance(parent, ast.Try) or (isinstance(parent, _TESTS) and _may_ask(world, parent)):
             return True
-        if isinstance(parent, ast.stmt) and any(_is_given_alone(world, t) for t in world.ranks.left_before(parent)):
+        if isinstance(parent, ast.stmt) and any(_is_given_alone(world, t) for t in _left_by(world, parent)):
             return True
     return False
+
+
+def _left_by(world: World, statement: ast.stmt) -> Iterator[ast.expr]:
+    """The tests before a statement in its block with which some may have left: by a call, too, that may end them."""
+    yield from world.ranks.left_before(statement)
+    try:
+        block, place = world.index.block(statement)
+    except KeyError:
+        return
+    for earlier in block[:place]:
+        if isinstance(earlier, ast.If) and isinstance(last := earlier.body[-1], ast.Expr):
+            if isinstance(last.value, ast.Call) and _ends(world, last.value):
+                yield earlier.test
+        elif isinstance(earlier, ast.Assert):
+            yield earlier.test
+
+
+def _ends(world: World, call: ast.Call) -> bool:
+    """Whether a call ends the process."""
+    ends = world.resolver.builtin(call.func) in ("exit", "quit")
+    return ends or world.qualified(call) in ("sys.exit", "os._exit")
 
 
 def _may_ask(world: World, node: ast.AST) -> bool:
@@ -51,7 +72,7 @@ def _may_ask(world: World, node: ast.AST) -> bool:
 
 def _is_given_alone(world: World, test: ast.expr) -> bool:
     """Whether a test may be another one on some processes."""
-    if any(isinstance(n, ast.Call) and _may_know(world, n) for n in walk(test)):
+    if mentions_process(test) or any(isinstance(n, ast.Call) and _may_know(world, n) for n in walk(test)):
         return True
     for name in (n for n in walk(test) if isinstance(n, ast.Name)):
         owner = world.index.scope(name).owner(name.id)
