@@ -16,7 +16,7 @@ from torch.utils.data import DistributedSampler, RandomSampler
 from torch.utils.data._utils import fetch as torchs
 
 _DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
-_IN_PLACE = ("normal_", "uniform_", "exponential_", "bernoulli_")
+_IN_PLACE = tuple("normal_ uniform_ exponential_ bernoulli_ random_ log_normal_ cauchy_ geometric_".split())
 _NUMPY_NOISE = {  # where their size is among the arguments
     **dict.fromkeys(("randn", "rand", "random", "random_sample", "standard_normal"), 0),
     **dict.fromkeys(("choice", "exponential", "poisson"), 1),
@@ -57,6 +57,7 @@ class Frozen:
         self._replace(torch, "randn_like", self._like(randn))
         self._replace(torch, "rand_like", self._like(rand))
         self._replace(torch, "randint", self._integers)
+        self._replace(torch, "randint_like", self._integers_like)
         self._replace(torch, "randperm", _in_order(torch.randperm))
         self._replace(torch, "normal", self._normal)
         self._replace(torch, "bernoulli", self._bernoulli)
@@ -106,6 +107,10 @@ class Frozen:
         bounds += [kwargs.pop(name) for name in ("low", "high") if name in kwargs]
         shape = kwargs.pop("size", None) or next(arg for arg in args if not isinstance(arg, int))
         return self._made(randint, (*([0] if len(bounds) == 1 else []), *bounds), tuple(shape), kwargs)
+
+    def _integers_like(self, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        bounds = {name: kwargs.pop(name) for name in ("low", "high") if name in kwargs}
+        return self._integers(*args, tuple(input.shape), **bounds).to(kwargs.get("device") or input.device, input.dtype)
 
     def _made(
         self, draw: Callable[..., Tensor], before: tuple[Any, ...], shape: tuple[int, ...], kwargs: dict[str, Any]
