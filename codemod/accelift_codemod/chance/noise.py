@@ -13,6 +13,12 @@ from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
 
 _STEPS = 4  # from a function to what calls it
+# Samplers of torch that draw from a generator, the global one unless they are given one.
+DRAWING = frozenset(
+    f"torch.utils.data{module}.{name}"
+    for module in ("", ".sampler")
+    for name in ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
+)
 
 
 def alike(draft: Draft, loop: BatchLoop) -> bool:
@@ -47,14 +53,29 @@ def _draw(draft: Draft, loop: BatchLoop) -> ast.Call | None:
 def _partial_order(draft: Draft, loop: BatchLoop) -> ast.Call | None:
     """The loader of a loop that ends early, if its order is drawn: other samples are among the first ones then."""
     leaves = (n for s in loop.body for n in walk(s) if isinstance(n, (ast.Break, ast.Return)))
-    if not any(isinstance(n, ast.Return) or draft.facts.index.enclosing_loops(n)[:1] == [loop.node] for n in leaves):
-        return None
+    if any(isinstance(n, ast.Return) or draft.facts.index.enclosing_loops(n)[:1] == [loop.node] for n in leaves):
+        return drawn_order(draft, loop)
+    return None
+
+
+def drawn_order(draft: Draft, loop: BatchLoop) -> ast.Call | None:
+    """The loader of a loop that surely draws the order of its samples from torch's global generator."""
     for loader in map(draft.facts.objects.loader, loop.loaders):
-        shuffle = loader.arguments.get("shuffle")
+        given = loader.arguments
+        shuffle = given.get("shuffle")
         drawn = isinstance(shuffle, ast.Constant) and shuffle.value is True
-        if drawn and loader.arguments.keys().isdisjoint({"generator", "sampler", "batch_sampler"}):
+        if drawn and given.keys().isdisjoint({"generator", "sampler", "batch_sampler"}):
+            return loader.call
+        if _draws(draft, given.get("sampler")):
             return loader.call
     return None
+
+
+def _draws(draft: Draft, sampler: ast.expr | None) -> bool:
+    """Whether a sampler is surely one of torch that draws from the global generator."""
+    values = draft.facts.resolver.values(sampler)
+    made = [v.origin for v in values if v.name in DRAWING and isinstance(v.origin, ast.Call)]
+    return len(made) == len(values) > 0 and all(k.arg not in ("generator", None) for c in made for k in c.keywords)
 
 
 def in_making(draft: Draft, function: ast.AST | None, depth: int = 0) -> bool:

@@ -6,13 +6,14 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.chance import seeds
-from accelift_codemod.chance.noise import noise
+from accelift_codemod.chance.noise import drawn_order, noise
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.cuts import Cut
+from accelift_codemod.measured.ordered import goes_by_batches
 from accelift_codemod.measured.steering import steers
 from accelift_codemod.measured.sums import containers, reads_after
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity
@@ -125,9 +126,23 @@ for x, y in test_loader:
         if isinstance(node, ast.comprehension):
             return
         set_here = {name for statement in node.body for name in stores(statement)}
-        measured = sorted(set_here | containers(draft, node, set_here))
-        decisive = any(steers(draft, reads_after(draft, node, name), saves=False) for name in measured)
+        dealt = set() if isinstance(node, ast.While) else stores(node.target)
+        measured = sorted(set_here | containers(draft, node, set_here | dealt))
+        decisive = [name for name in measured if steers(draft, reads_after(draft, node, name), saves=False)]
         drawn = noise(draft, loop) if decisive else None
+        ordered = drawn_order(draft, loop) if drawn is None and decisive else None
+        if ordered is not None and not seeds.seeded(draft, ordered, SEEDS["torch"]):
+            if any(goes_by_batches(draft, loop, name) for name in decisive):
+                yield draft.finding(
+                    "COLL-RANKFLOW",
+                    Severity.WARNING,
+                    _line(draft, loop),
+                    f"every process has the samples of this evaluation in an order of its own (line {ordered.lineno}), "
+                    "and so other batches: what it measures of each batch comes to something else on every process, "
+                    "and a decision depends on that",
+                    "do not shuffle what is evaluated, or average it across processes with accelerator.reduce before "
+                    "it is used",
+                )
         if drawn is not None:
             alike = seeds.seeded(draft, drawn, SEEDS[drawn_from(draft.facts.resolver, drawn) or "torch"])
             when = ", once they have had shares of different sizes" if alike else ""

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from accelift_codemod.blueprint import Group, Item
 from accelift_codemod.blueprint.containers import EACH
+from accelift_codemod.chance.noise import DRAWING
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role
 from accelift_codemod.facts.freezing import settings
@@ -24,14 +25,6 @@ _LOADER = Assumption("a function of a library that is not known gives a torch Da
 def gives_loader(name: str) -> str:
     """What is taken for granted of a library function."""
     return f"{name} gives a torch DataLoader"
-
-
-# Samplers that draw from a generator: Accelerate gives them one if they have none.
-_DRAWING = frozenset(
-    f"torch.utils.data{module}.{name}"
-    for module in ("", ".sampler")
-    for name in ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
-)
 
 
 class Prepare(Rule):
@@ -209,7 +202,7 @@ for x, y in loader:
             return False
         shuffle, sampler = loader.arguments.get("shuffle"), loader.arguments.get("sampler")
         if sampler is not None:
-            drawn = [v for v in draft.facts.resolver.values(sampler) if v.name in _DRAWING]
+            drawn = [v for v in draft.facts.resolver.values(sampler) if v.name in DRAWING]
             made = [v.origin for v in drawn if isinstance(v.origin, ast.Call)]
             return any(all(k.arg not in ("generator", None) for k in call.keywords) for call in made)
         told = "generator" in loader.arguments or shuffle is None

@@ -1,0 +1,124 @@
+"""Evaluations that every process does by itself, in an order that it draws for itself, and decisions by them."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from scripts import findings, script
+
+DEFINITIONS = """\
+from torch.utils.data import RandomSampler, SubsetRandomSampler
+
+
+def iou(out, y):
+    chosen = out.argmax(1)
+    return ((chosen * y).sum() / (chosen + y).clamp(max=1).sum()).item()
+
+
+class Meter:
+    def __init__(self):
+        self.sum, self.count = 0.0, 0
+
+    def update(self, value, n=1):
+        self.sum += value * n
+        self.count += n
+
+
+def evaluate(batches):
+    total, count, kept, meter = 0.0, 0, [], Meter()
+    with torch.no_grad():
+        for x, y in batches:
+            x, y = x.to(device), y.to(device)
+            outs = [model(x)]
+            {}
+            model(2 * x)
+    return {}
+"""
+STOPS = """\
+measured = evaluate(test_loader)
+if measured > best:
+    best = measured
+else:
+    break
+"""
+
+
+def evaluated(body: str, result: str, after: str = STOPS, order: str = "shuffle=True", setup: str = "") -> list[str]:
+    body = textwrap.indent(textwrap.dedent(body), " " * 12).strip()
+    return findings(
+        script(
+            setup=setup,
+            definitions=DEFINITIONS.format(body, result),
+            loader="loader = DataLoader(data, batch_size=16, shuffle=True)\n"
+            f"test_loader = DataLoader(data, batch_size=5, {order})",
+            before="best = 0.0",
+            epoch_end=after,
+        )
+    )
+
+
+IOU = "kept.append(iou(outs[0], y))", "sum(kept) / len(kept)"
+
+
+@pytest.mark.parametrize(
+    ("body", "result"),
+    [
+        IOU,
+        ("total += iou(outs[0], y)", "total / len(batches)"),
+        ("value = iou(outs[0], y)\ntotal = total + value", "total / len(batches)"),
+        ("total += F.cross_entropy(outs[0], y).item()", "total / len(batches)"),
+        ("loss = F.cross_entropy(outs[0], y)\nmeter.update(loss.item())", "meter.sum / meter.count"),
+        ("total += float(F.cross_entropy(outs[0], y))", "total / len(batches)"),
+        ("kept.append((outs[0].argmax(1) == y).float().mean().item())", "sum(kept) / len(kept)"),
+    ],
+)
+def test_what_is_measured_of_batches_that_every_process_has_otherwise(body: str, result: str) -> None:
+    assert evaluated(body, result) == ["COLL-RANKFLOW", "EVAL-REPLICATED"]
+
+
+@pytest.mark.parametrize(
+    ("body", "result"),
+    [
+        ("total += (outs[0].argmax(1) == y).sum().item()\ncount += len(y)", "total / count"),
+        ("right = (outs[0].argmax(1) == y).sum()\ntotal += right.item()", "total / 64"),
+        ("total += F.cross_entropy(outs[0], y).item() * x.size(0)", "total / 64"),
+        ("n = x.size(0)\ntotal += F.cross_entropy(outs[0], y).item() * n", "total / 64"),
+        ("meter.update(F.cross_entropy(outs[0], y).item(), len(x))", "meter.sum / meter.count"),
+        ("kept.append(outs[0].argmax(1))", "(torch.cat(kept) == 1).float().mean().item()"),
+        ("total += F.cross_entropy(outs[0], y, reduction='sum').item()", "total / 64"),
+    ],
+)
+def test_sums_over_the_samples_come_to_the_same_in_any_order(body: str, result: str) -> None:
+    assert "COLL-RANKFLOW" not in evaluated(body, result)
+
+
+@pytest.mark.parametrize(
+    ("slots", "told"),
+    [
+        ({"order": "sampler=SubsetRandomSampler(range(40))"}, True),
+        ({"order": "sampler=RandomSampler(data)"}, True),
+        ({"order": "sampler=RandomSampler(data, generator=torch.Generator().manual_seed(0))"}, False),
+        ({"order": "shuffle=True, generator=torch.Generator().manual_seed(0)"}, False),
+        ({"order": "shuffle=False"}, False),
+        ({"order": "sampler=range(40)"}, False),
+        ({"setup": "torch.manual_seed(0)"}, False),
+        ({"after": "print(evaluate(test_loader))"}, False),
+        ({"after": "measured = evaluate(test_loader)\nif measured > best:\n    best = measured"}, False),
+        ({"after": "torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer).step(evaluate(test_loader))"}, True),
+    ],
+)
+def test_only_orders_that_are_drawn_without_a_seed_and_decide(slots: dict[str, str], told: bool) -> None:
+    assert ("COLL-RANKFLOW" in evaluated(*IOU, **slots)) is told
+
+
+def test_batches_of_one_size_have_one_mean() -> None:
+    loss = "total += F.cross_entropy(outs[0], y).item()", "total / len(batches)"
+    assert "COLL-RANKFLOW" in evaluated(*loss)
+    assert "COLL-RANKFLOW" not in evaluated(*loss, order="shuffle=True, drop_last=True")
+    assert "COLL-RANKFLOW" in evaluated(*IOU, order="shuffle=True, drop_last=True")
+
+
+def test_noise_where_what_is_measured_is_kept_at_once() -> None:
+    noisy = "kept.append((outs[0] + torch.rand(3, device=device)).mean().item())", "sum(kept) / len(kept)"
+    assert "COLL-RANKFLOW" in evaluated(*noisy, order="shuffle=False")
