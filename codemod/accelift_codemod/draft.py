@@ -178,15 +178,21 @@ class Draft:
         return next((e for e in edits if "main_process_first" in e.code), None)
 
     def awaited(
-        self, rule: str, reads: Iterable[ast.Call], need: Need = Need.STRONG, otherwise: str = ""
+        self,
+        rule: str,
+        reads: Iterable[ast.Call],
+        need: Need = Need.STRONG,
+        otherwise: str = "",
+        around: ast.stmt | None = None,
     ) -> Iterator[Edit]:
-        """Before calls that read files: wait for the main process, which may still be writing them.
+        """Before calls that read files, or a statement around them: wait for the main process, which may still be
+        writing them.
 
         Where the accelerator is not at hand a warning of the code `otherwise` tells that.
         """
         waited: set[ast.stmt] = set()
         for read in reads:
-            statement = self.asked(read)
+            statement = around or self.asked(read)
             waits = any(e.operation is Operation.BEFORE and _WAIT in e.code for e in self.edits_at(statement))
             if statement not in waited and not waits and not self.guarded(read):
                 waited.add(statement)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import alone
+from accelift_codemod import alone, in_expressions
 from accelift_codemod.borrowed import Known, known, precedes
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import files, library, services
@@ -29,10 +29,10 @@ class Guards(Rule):
     accelerator.is_main_process:`.
 
     Never a statement that contains something every process has to do together (a forward pass of a prepared model, a
-    batch loop, a gather): the others would wait for it for ever. A file that is opened for writing and kept in a
-    variable, or that the logging module is given, goes to `os.devnull` on the other processes, unless what is in it is
-    read first. A folder that the script
-    makes because it is missing is made by every process (`exist_ok=True`): each needs it from then on. What is written
+    batch loop, a gather): the others would wait for it for ever. Nor one that goes on with what the writing gives.
+    A file that is opened for writing and kept in a variable, or that the logging module is given, goes to `os.devnull`
+    on the other processes, unless what is in it is read first. A folder that the script makes because it is missing is
+    made by every process (`exist_ok=True`): each needs it from then on. What is written
     when a certain sample turns up (`if wanted in ids:`) is left to the process that has it in its share, and so is
     what a training loop writes to files that are named after samples (`f"{name}.png"`); those that are named after
     labels, which samples of several processes may have, are warned of. (A last batch that is too small to be shared out
@@ -102,6 +102,8 @@ if accelerator.is_main_process:
             if logged is not None and not draft.guarded(call):
                 yield from self._logged(draft, call, logged, imported)
             if not isinstance(statement, ast.Expr) or statement.value is not call:
+                if draft.facts.resolver.qualified(call.func) in in_expressions.WRITES_BY_NAME:
+                    yield from self._in_expression(draft, call, statement, guarded)
                 continue
             if self._makes_folder(draft, call):
                 if self._is_caught(draft, statement):
@@ -159,6 +161,20 @@ if accelerator.is_main_process:
                 otherwise=self._race(draft, call),
                 assumes=_WRITES if self._by_name(draft, call) else None,
             )
+
+    def _in_expression(
+        self, draft: Draft, call: ast.Call, statement: ast.stmt, guarded: set[ast.stmt]
+    ) -> Iterator[Edit | Finding]:
+        """A file that is written in the middle of an expression: one process writes it, if nothing goes on with it."""
+        told = in_expressions.written(draft, call)
+        if not in_expressions.thrown_away(draft, statement, call) or draft.collective(statement) is not None:
+            yield told
+            return
+        guarded.add(statement)
+        reason = "one process writes, not all of them"
+        yield draft.edit(
+            _RULE, statement, Operation.ENCLOSE, reason, _HEADER, need=Need.WEAK, otherwise=self._race(draft, call)
+        )
 
     def _makes_folder(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call makes a folder, and does not say that it may be there already."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+from accelift_codemod import read_one_by_one
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role, files, library, paths, position
 from accelift_codemod.facts.index import FUNCTIONS
@@ -42,7 +43,8 @@ class ReadBack(Rule):
     and the file is read wherever it is written: a process that waits where others do not would wait for ever. So it is
     with a folder that is listed after files have been moved, or written into it, with a folder that the main process
     makes and every process logs into, and with a file that the main process removes, or writes over, where others may
-    still be reading it. For checkpoints, see SAVE.
+    still be reading it. Before a loop that reads several files of names like those that were written, one by one, all
+    processes wait, too. For checkpoints, see SAVE.
     """
 
     code = _RULE
@@ -80,6 +82,7 @@ exported = onnx.load("model.onnx")
         back = {read: writes for read, writes in of.items() if writes and self._meets(draft, draft.asked(read))}
         waited = [read for read in back if not self._is_late(draft, read, back)]
         yield from draft.awaited(_RULE, waited, Need.WEAK, "READ-EARLY")
+        yield from self._one_by_one(draft, [r for r in reads if r not in back and not self._loads(draft, r)], guarded)
         for statement in dict.fromkeys(self._overwrites(draft, reads, written, waited)):
             why = "other processes may still be reading the file"
             yield draft.edit(_RULE, statement, Operation.BEFORE, why, _WAIT, need=Need.WEAK)
@@ -91,6 +94,13 @@ exported = onnx.load("model.onnx")
         late = dict.fromkeys(c for c in first if c is not None and self._meets(draft, c))
         yield from draft.awaited(_RULE, late, Need.WEAK)  # what is listed after the first is there, too
         yield from draft.awaited(_RULE, dict.fromkeys(self._logging(draft)), Need.WEAK)
+
+    def _one_by_one(self, draft: Draft, reads: list[ast.Call], writes: list[ast.Call]) -> Iterator[Edit]:
+        """Waits before the statements that read again, perhaps in a loop, what the main process has written."""
+        files = [w for w in writes if not self._makes_folder(draft, w) and not self._paths(draft, w)]
+        found = [(s, r) for s, r in read_one_by_one.read_later(draft, reads, files) if self._meets(draft, s)]
+        for statement, read in found:
+            yield from draft.awaited(_RULE, [read], Need.WEAK, "READ-EARLY", statement)
 
     def _logging(self, draft: Draft) -> Iterator[ast.Call]:
         """The calls by which every process opens a log, or makes a folder, in one that the main process has just made,
