@@ -47,7 +47,7 @@ class Caches:
         found: dict[ast.Call, list[ast.stmt]] = {}
         for call in self.draft.calls:
             writes = self._writes(call) or self._brings(call)
-            if writes and self.making(call) and not self._is_log(call):
+            if writes and self.making(call) and (not self._is_log(call) or self._is_beside_folder(call)):
                 places = self.places(call)
                 statements = [place for place in places if isinstance(place, ast.stmt)]
                 if statements and len(statements) == len(places) and all(map(self._early, statements)):
@@ -108,6 +108,15 @@ class Caches:
         if ast.dump(path) in {ast.dump(n) for argument in given for n in walk(argument)}:
             return False
         return not any(self._reading(path))
+
+    def _is_beside_folder(self, call: ast.Call) -> bool:
+        """Whether a statement writes a file beside what makes the folder that is missing: every process makes that, and
+        where another one was faster, the main process would find it and write nothing."""
+        if not isinstance(self.index.parents[call], ast.withitem):
+            return False
+        asking = next(files.asking(self.resolver, call), None)
+        calls = (n for s in asking.body for n in walk(s) if isinstance(n, ast.Call)) if asking is not None else ()
+        return any(self.resolver.qualified(made.func) in ("os.makedirs", "os.mkdir") for made in calls)
 
     def _is_read_then(self, call: ast.Call) -> bool:
         """Whether the function that opens a file may read it later."""

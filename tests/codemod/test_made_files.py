@@ -453,3 +453,28 @@ def test_a_missing_file_that_is_made_for_callers(
     slots = {**SCRIPT, "definitions": FETCH.format(mode, returned), "data": f"made = torch.load({call})\n{MADE}"}
     output = converted(script(**slots))
     assert (FIRST in output, "if accelerator.is_main_process:" in output, findings(script(**slots))) == expected
+
+
+BEGIN = "with open('runs/begin.txt', 'w') as f:\n        f.write('x')"
+
+
+@pytest.mark.parametrize("make", ["os.makedirs('runs')", "os.mkdir('runs')"])
+def test_a_file_beside_what_makes_a_missing_folder(make: str) -> None:
+    """A process that was faster would have made the folder, and the main process would write nothing into it."""
+    setup = f"if not os.path.exists('runs'):\n    {make}\n    {BEGIN}"
+    first = setup.replace(make, "os.makedirs('runs', exist_ok=True)")
+    text = converted(script(imports="import os", before=setup))
+    assert "with accelerator.main_process_first():\n" + textwrap.indent(first, "    ") in text
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        f"if not os.path.exists('runs'):\n    os.makedirs('runs')\n{textwrap.dedent(BEGIN.replace('    ', ''))}",
+        f"if not os.path.exists('runs/begin.txt'):\n    {BEGIN}",
+    ],
+)
+def test_a_file_beside_no_folder_is_the_main_process_s_alone(setup: str) -> None:
+    setup = setup.replace("f:\nf.", "f:\n    f.")
+    text = converted(script(imports="import os", before=setup))
+    assert "main_process_first" not in text and "if accelerator.is_main_process:" in text

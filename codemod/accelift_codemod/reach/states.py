@@ -90,7 +90,28 @@ def _is_before_settings(reach: Reach, node: ast.AST) -> bool:
     """Whether a node may run before the environment is set that CUDA reads once it is asked for anything."""
     moments = reach.timeline.moments(node, reach.home)
     first = min(moments) if moments else (0, 0)
-    return any(position(statement) > first for statement in reach.tying)
+    if any(position(statement) > first for statement in reach.tying):
+        return True
+    places = reach.timeline.places(node, reach.home) if reach.tying else []
+    around = {outer for place in places for outer in (place, *reach.index.ancestors(place))}
+    return not around.isdisjoint(reach.tying) and _is_set_behind(reach, node, set())
+
+
+def _is_set_behind(reach: Reach, node: ast.AST, seen: set[ast.AST]) -> bool:
+    """Whether the environment is set behind a node in its function, or behind a call of that: `setup(gpu)` prints which
+    GPU it is, and picks it then."""
+    function = reach.index.function(node)
+    statement = reach.index.statement(node)
+    for outer in (statement, *reach.index.ancestors(statement)):
+        if outer is function or outer in reach.tying or not isinstance(outer, ast.stmt):
+            break
+        block, place = reach.index.block(outer)
+        if any(reach.making.ties_devices(later, ()) for later in block[place + 1 :]):
+            return True
+    if function is None or function is reach.home or function in seen:
+        return False
+    seen.add(function)
+    return any(_is_set_behind(reach, site, seen) for site in reach.resolver.sites(function))
 
 
 def _makers(reach: Reach, node: ast.AST) -> list[ast.Call]:
