@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import paths, position
+from accelift_codemod.facts import library, paths, position
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.in_expressions import WRITES_BY_NAME
 
 _CALLS = 3  # of functions, from where a file is named to where it is read or written
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -21,12 +22,13 @@ _Place = tuple[ast.Call, frozenset[str]]
 
 
 def read_later(draft: Draft, reads: Sequence[ast.Call], writes: Sequence[ast.Call]) -> list[tuple[ast.stmt, ast.Call]]:
-    """The outermost statements behind those that write files which read files of such names, and what reads there; the
-    first one of several in a row."""
-    written = [place for call in writes for place in _places(draft, call, _given(call), frozenset(), _CALLS)]
+    """The outermost statements behind those by which libraries write files that have them read files of such names, and
+    what reads there; the first one of several in a row."""
+    of_libraries = (call for call in writes if draft.facts.resolver.qualified(call.func) in WRITES_BY_NAME)
+    written = [place for one in of_libraries for place in _places(draft, one, _given(one), frozenset(), _CALLS)]
     found: dict[ast.stmt, tuple[ast.Call, list[ast.Call]]] = {}
     for read in reads if written else ():
-        if draft.facts.resolver.callee(read) is not None or not _is_one_of_several(draft, read):
+        if draft.facts.resolver.qualified(read.func) not in library.READS or not _is_one_of_several(draft, read):
             continue
         for place, words in _places(draft, read, draft.reading.paths(read), frozenset(), _CALLS):
             of = [write for write, named in written if _are_alike(words, named) and _follows(draft, place, write)]

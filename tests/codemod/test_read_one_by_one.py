@@ -77,3 +77,10 @@ def test_what_was_read_before_they_are_written() -> None:
     frames = "frames = [imageio.imread('fake_epoch%03d.png' % e) for e in range(2)]"
     slots = {"imports": IMPORTS, "before": frames}
     assert converted(script(**slots, after=SAVE.replace("epoch,", "1,"))).count(WAIT) == 0
+
+
+def test_texts_of_the_script_s_own_are_not_taken_for_those_that_it_reads() -> None:
+    """They have the names of folders in common."""
+    log = "with open('runs/fake_log%03d.txt' % epoch, 'w') as f:\n    f.write('x')"
+    lists = "for e in range(2):\n    a = open('runs/fake_list%03d.txt' % e).read()"
+    assert WAIT not in converted(script(epoch_end=log, after=lists))

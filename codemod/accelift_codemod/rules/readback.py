@@ -97,10 +97,9 @@ exported = onnx.load("model.onnx")
 
     def _one_by_one(self, draft: Draft, reads: list[ast.Call], writes: list[ast.Call]) -> Iterator[Edit]:
         """Waits before the statements that read again, perhaps in a loop, what the main process has written."""
-        files = [w for w in writes if not self._makes_folder(draft, w) and not self._paths(draft, w)]
-        found = [(s, r) for s, r in read_one_by_one.read_later(draft, reads, files) if self._meets(draft, s)]
-        for statement, read in found:
-            yield from draft.awaited(_RULE, [read], Need.WEAK, "READ-EARLY", statement)
+        for statement, read in read_one_by_one.read_later(draft, reads, writes):
+            if self._meets(draft, statement):
+                yield from draft.awaited(_RULE, [read], Need.WEAK, around=statement)
 
     def _logging(self, draft: Draft) -> Iterator[ast.Call]:
         """The calls by which every process opens a log, or makes a folder, in one that the main process has just made,
