@@ -16,6 +16,16 @@ def iou(out, y):
     return ((chosen * y).sum() / (chosen + y).clamp(max=1).sum()).item()
 
 
+def dice(out, y):
+    chosen = out.argmax(1)
+    whole = chosen.sum() + y.sum()
+    return 2 * (chosen * y).sum() / whole
+
+
+def rates(out, y):
+    return (out.softmax(1)[:, 0] * y) / out.sum(1)
+
+
 class Meter:
     def __init__(self):
         self.sum, self.count = 0.0, 0
@@ -66,6 +76,8 @@ IOU = "kept.append(iou(outs[0], y))", "sum(kept) / len(kept)"
     [
         IOU,
         ("total += iou(outs[0], y)", "total / len(batches)"),
+        ("total += dice(outs[0], y)", "total / len(batches)"),
+        ("kept.append(dice(outs[0], y).cpu())", "sum(kept) / len(kept)"),
         ("value = iou(outs[0], y)\ntotal = total + value", "total / len(batches)"),
         ("total += F.cross_entropy(outs[0], y).item()", "total / len(batches)"),
         ("loss = F.cross_entropy(outs[0], y)\nmeter.update(loss.item())", "meter.sum / meter.count"),
@@ -85,6 +97,7 @@ def test_what_is_measured_of_batches_that_every_process_has_otherwise(body: str,
         ("total += F.cross_entropy(outs[0], y).item() * x.size(0)", "total / 64"),
         ("n = x.size(0)\ntotal += F.cross_entropy(outs[0], y).item() * n", "total / 64"),
         ("meter.update(F.cross_entropy(outs[0], y).item(), len(x))", "meter.sum / meter.count"),
+        ("total += rates(outs[0], y).sum().item()", "total / 64"),
         ("kept.append(outs[0].argmax(1))", "(torch.cat(kept) == 1).float().mean().item()"),
         ("total += F.cross_entropy(outs[0], y, reduction='sum').item()", "total / 64"),
     ],

@@ -60,8 +60,10 @@ def _is_of_batch(draft: Draft, node: ast.expr, steps: int) -> bool:
         return False
     if isinstance(node, ast.BinOp):
         sides = node.left, node.right
-        weighs = isinstance(node.op, ast.Mult) and any(_is_count(draft, side) for side in sides)
-        return not weighs and any(_is_of_batch(draft, side, steps - 1) for side in sides)
+        if isinstance(node.op, ast.Mult) and any(_is_count(draft, side) for side in sides):
+            return False
+        shared = isinstance(node.op, ast.Div) and _has_sum_of_all(draft, node.right, steps)
+        return shared or any(_is_of_batch(draft, side, steps - 1) for side in sides)
     if isinstance(node, ast.Name):
         bound = [b for b in draft.facts.resolver.bindings(node) if b.how is How.ASSIGN and not b.path]
         return _all_of_batch(draft, [b.value for b in bound if b.value is not None], steps)
@@ -78,6 +80,19 @@ def _is_of_batch(draft: Draft, node: ast.expr, steps: int) -> bool:
         return node.func.attr == "mean" or (
             node.func.attr in _ALONG and _is_of_batch(draft, node.func.value, steps - 1)
         )
+    return False
+
+
+def _has_sum_of_all(draft: Draft, node: ast.expr, steps: int) -> bool:
+    """Whether what something is divided by has a sum over a whole tensor in it: `inter / (a.sum() + b.sum())`."""
+    for part in walk(node):
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == "sum":
+            if not part.args and not part.keywords:
+                return True
+        if isinstance(part, ast.Name) and steps:
+            values = [b.value for b in draft.facts.resolver.bindings(part) if b.value is not None and not b.path]
+            if any(_has_sum_of_all(draft, value, steps - 1) for value in values):
+                return True
     return False
 
 
