@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from scripts import findings, script
+from scripts import convert, findings, script
 
 DEFINITIONS = """\
 from torch.utils.data import RandomSampler, SubsetRandomSampler
@@ -135,3 +135,18 @@ def test_batches_of_one_size_have_one_mean() -> None:
 def test_noise_where_what_is_measured_is_kept_at_once() -> None:
     noisy = "kept.append((outs[0] + torch.rand(3, device=device)).mean().item())", "sum(kept) / len(kept)"
     assert "COLL-RANKFLOW" in evaluated(*noisy, order="shuffle=False")
+
+
+@pytest.mark.parametrize(
+    ("leaves", "told"),
+    [
+        ("continue", "skip the rest of the iteration"),
+        ("break", "leave the loop"),
+        ("if epoch:\n        break\n    continue", "leave the loop"),
+    ],
+)
+def test_what_some_processes_do_is_said(leaves: str, told: str) -> None:
+    plan = convert(script(move=f"x, y = x.to(device), y.to(device)\nif x.max() > 9:\n    {leaves}")).plan
+    assert plan is not None
+    message = next(f.message for f in plan.findings if f.code == "COLL-RANKFLOW")
+    assert f"some would {told} while others do not" in message

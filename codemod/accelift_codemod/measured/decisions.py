@@ -86,7 +86,9 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
             continue
         inside, ends, leaves = _leaving(draft, statement, (ast.Break, ast.Continue, ast.Return))
         if leaves or any(map(draft.facts.loops.is_backward, inside)):
-            what = "end" if ends else "leave the loop" if leaves else "run the backward pass"
+            skips = leaves and not any(isinstance(n, (ast.Break, ast.Return)) for n in inside)
+            left = "skip the rest of the iteration" if skips else "leave the loop"
+            what = "end" if ends else left if leaves else "run the backward pass"
             yield _waits(draft, statement, statement.test, what)
         elif _weighs_numbers(draft, statement.test) and meets(draft, [*statement.body, *statement.orelse]):
             if stores(statement) & {*told}:
