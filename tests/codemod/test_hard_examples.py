@@ -42,6 +42,7 @@ def test_the_hardest_of_a_share_are_reported(loss: str) -> None:
 
 SQUARES = "optimizer.zero_grad()\nout = model(x)\nmeant = F.one_hot(y, 3).float()\neach = {}\nloss = {}"
 SQUARED = "F.mse_loss(out, meant, reduction='none')"
+PIXELS = "F.cross_entropy(out.unsqueeze(2).expand(-1, -1, 4), y.unsqueeze(1).expand(-1, 4), reduction='none')"
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,10 @@ SQUARED = "F.mse_loss(out, meant, reduction='none')"
         ("((out - meant) ** 2).mean(1)", "each.topk(4)[0].mean()"),
         ("(out - meant).abs().sum(1)", "each.topk(4)[0].mean()"),
         ("nn.L1Loss(reduction='none')(out, meant).mean(1)", "each.topk(4)[0].mean()"),
+        (f"{PIXELS}.mean(1)", "each.topk(4)[0].mean()"),
+        (f"{PIXELS}.flatten(1).mean(1)", "each[torch.argsort(each)[: int(0.7 * len(each))]].mean()"),
+        (f"{PIXELS}.flatten(1).mean(1)", "torch.sort(each)[0][: int(0.7 * len(each))].mean()"),
+        (f"{PIXELS}.view(len(y), -1).mean(1)", "each[each <= each.kthvalue(4)[0]].mean()"),
     ],
 )
 def test_the_hardest_by_the_mean_of_a_sample_are_reported(each: str, loss: str) -> None:
@@ -64,6 +69,9 @@ def test_the_hardest_by_the_mean_of_a_sample_are_reported(each: str, loss: str) 
     ("each", "loss"),
     [
         (f"{SQUARED}.mean(1)", "each.mean()"),
+        (f"{PIXELS}.flatten(1).mean(1)", "each.mean()"),
+        (f"{PIXELS}.flatten(1)", "each.topk(2, dim=1)[0].mean()"),  # the hardest pixels of each sample
+        (f"{PIXELS}.flatten(1)", "each.sort(dim=1)[0][:, :2].mean()"),
         (SQUARED, "each.topk(2)[0].mean()"),  # the hardest parts of each sample
         (f"{SQUARED}.view(-1, 3, 1).mean(2)", "each.topk(2)[0].mean()"),
         (f"{SQUARED}.mean(1, keepdim=True)", "each.topk(1)[0].mean()"),

@@ -254,7 +254,9 @@ class Choosing:
         qualified = self.resolver.qualified(node.func) or ""
         if qualified:
             of_torch = qualified.startswith("torch.nn.functional.")
-            return of_torch and (qualified.endswith("_loss") or ".binary_cross_entropy" in qualified)
+            return of_torch and (
+                qualified.endswith(("_loss", ".cross_entropy")) or ".binary_cross_entropy" in qualified
+            )
         values = [v for f in self._callables(node.func) for v in self.resolver.values(f)]
         return bool(values) and all(v.name.startswith("torch.nn.") and v.name.endswith("Loss") for v in values)
 
