@@ -485,3 +485,37 @@ def test_a_loader_that_is_there_anyway_is_prepared_with_the_others() -> None:
     arms = "    if wanted:\n        {}\n    else:\n        {}"
     made = arms.format("loader = DataLoader(data, batch_size=8)", "loader = DataLoader(data, batch_size=4)")
     assert "batch_size=8)\n        loader = accelerator" not in converted(maybe(made))
+
+
+# ---- networks that stay on the CPU, or go back there
+
+APART = """\
+def test(loader):
+    net = Net()
+    MOVED
+    net.load_state_dict(torch.load("net.pt"))
+    right = 0
+    with torch.no_grad():
+        for x, y in loader:
+            right += (net(x).argmax(1) == y).sum().item()
+    print(right)
+"""
+
+
+@pytest.mark.parametrize(
+    ("moved", "after", "placed"),
+    [
+        ("pass", "test(test_loader)", False),  # it is on the CPU, and so are its batches
+        ("net.cuda()", "test(test_loader)", True),  # the data is on the GPU
+        ("net.layer.cuda()", "test(test_loader)", True),
+        ("pass", "for x, y in test_loader:\n    print(model(x).argmax(1).sum().item())", True),
+        ("pass", "model.cpu()\nfor x, y in test_loader:\n    print(model(x).argmax(1).sum().item())", False),
+    ],
+)
+def test_the_batches_of_a_network_on_the_cpu_stay_there(moved: str, after: str, placed: bool) -> None:
+    definitions = APART.replace("MOVED", moved)
+    loaders = f"loader = {LOADER}\ntest_loader = DataLoader(data, batch_size=16)"
+    output = converted(script(definitions=definitions, loader=loaders, after=after))
+    call = "prepare_data_loader(test_loader, device_placement=False)"
+    assert (f"test_loader = accelerator.{call}" in output) is not placed
+    assert "model, optimizer, loader" in output

@@ -90,3 +90,41 @@ def test_a_function_that_only_makes_it_prepares_nothing() -> None:
     result = convert(text)
     assert result.output is not None
     assert b"model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in result.output
+
+
+KEEP = "def keep(net):\n    torch.save(net.state_dict(), 'net.pt')\n"
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        "net = train(loader, 3)\nkeep(net)",
+        "keep(train(loader, 3))",
+        "net = train(loader, 3)\nkeep(net)\nother = train(loader, 4)\nkeep(other)",
+        "for fold in range(3):\n    net = train(loader, 3)\n    keep(net)",
+    ],
+)
+def test_it_is_unwrapped_in_what_is_called_with_it(used: str) -> None:
+    text = trains("device = torch.device('cuda')", returned="net", used=used)
+    output = converted(f"{text}".replace("def test(", f"{KEEP}\n\ndef test("))
+    assert "    accelerator.save(accelerator.unwrap_model(net).state_dict(), 'net.pt')\n" in output
+
+
+def test_it_is_unwrapped_in_a_function_that_another_one_calls_with_it() -> None:
+    main = "def main(loader):\n    net = train(loader, 3)\n    keep(net)\n\n\ndef test("
+    text = trains("device = torch.device('cuda')", returned="net", used="main(loader)")
+    output = converted(text.replace("def test(", f"{KEEP}\n\n{main}"))
+    assert "    accelerator.save(accelerator.unwrap_model(net).state_dict(), 'net.pt')\n" in output
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        "net = Net()\nkeep(net)\nother = train(loader, 3)",  # before, and another one
+        "if len(data) > 3:\n    net = train(loader, 3)\nelse:\n    keep(Net())",
+    ],
+)
+def test_what_is_called_before_has_another_network(used: str) -> None:
+    text = trains("device = torch.device('cuda')", returned="net", used=used)
+    output = converted(text.replace("def test(", f"{KEEP}\n\ndef test("))
+    assert "    accelerator.save(net.state_dict(), 'net.pt')\n" in output

@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from accelift_codemod.blueprint.leaving import later_call
 from accelift_codemod.facts import BatchLoop, Binding, Facts, How, Role, Scope, Value, position
 from accelift_codemod.facts.handmade.steps import Step
 from accelift_codemod.facts.index import Function
@@ -188,7 +189,9 @@ class Blueprint:
             return True
         # the object has left the function in which it was prepared
         calls = self.timeline.moments(group.anchor, self.facts.index.function(node))
-        return bool(calls) and position(node) > max(calls)
+        if calls:
+            return position(node) > max(calls)
+        return later_call(self.timeline, node, group.anchor)
 
     def may_follow_prepare(self, node: ast.AST, value: Value) -> bool:
         """Whether a node may be evaluated after the object has been prepared: surely, or nothing says otherwise."""

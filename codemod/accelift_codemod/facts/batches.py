@@ -159,16 +159,43 @@ class Batches:
         return False
 
     def _feeds_model_directly(self, loop: BatchLoop) -> bool:
-        """Whether a loop moves nothing of its batches and yet hands them to a model: they are on the device already."""
+        """Whether a loop moves nothing of its batches and yet hands them to a model: they are on the device already,
+        unless that model is on the CPU itself."""
         if any(loader in self._moved for loader in loop.loaders):
             return False
         for statement in loop.body:
             for call in self.loops.own_calls(statement):
-                if self.objects.models(call.func):
+                models = self.objects.models(call.func)
+                if models and not all(map(self._is_on_cpu, models)):
                     for argument in call.args:
                         if any(v.role is Role.BATCH and self._of(v, loop) for v in self.resolver.values(argument)):
                             return True
         return False
+
+    def _is_on_cpu(self, model: Value) -> bool:
+        """Whether a model of a script that moves others is surely on the CPU: nothing moves it, nor its parts, there,
+        or it is moved away again."""
+        taken = {key(v) for call in self.moves.away for v in self._receiver(call)}
+        if key(model) in taken:
+            return True
+        known = isinstance(model.declaration, ast.ClassDef) or model.name.startswith("torch.nn.")
+        return known and isinstance(model.origin, ast.Call) and not self._may_be_moved(model)
+
+    def _may_be_moved(self, model: Value) -> bool:
+        """Whether a move may be one of a model, of something it is a part of, or in a method of its class."""
+        classes = self.resolver.ancestry(model.declaration)
+        for move in self.moves.all:
+            values = self.resolver.values(move.receiver)
+            if not values or key(model) in {key(v) for v in self.objects.models(move.receiver)}:
+                return True
+            if self.index.enclosing_class(move.call) in classes:
+                return True
+            if any(v.role is not Role.MODEL and v.role not in (Role.BATCH, Role.DATA, Role.LOSS) for v in values):
+                return True
+        return False
+
+    def _receiver(self, call: ast.Call) -> Iterable[Value]:
+        return self.objects.models(call.func.value) if isinstance(call.func, ast.Attribute) else ()
 
     @cached_property
     def _moved(self) -> set[Value]:

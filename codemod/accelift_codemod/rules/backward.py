@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import reduce
 
-from accelift_codemod import comparing, nodes
+from accelift_codemod import collating, comparing, nodes
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.apart import is_apart
@@ -107,7 +107,9 @@ accelerator.backward(loss)
             Severity.NOTE,
             "unknown reduction of the loss",
             "It cannot be told whether the loss is a mean over the samples. If it is a sum, write "
-            'accelerator.backward(loss, reduction="sum"), else its gradient shrinks by the number of processes.',
+            'accelerator.backward(loss, reduction="sum"), else its gradient shrinks by the number of processes. '
+            "So it is with a mean over what batches hold that a function of a library has collated: it may be one over "
+            "nodes or words, of which every process has another number.",
         ),
         Explained(
             "LOSS-LATER",
@@ -188,6 +190,8 @@ accelerator.backward(loss)
                 if draft.runtime
                 else "accept the small difference, or sum the loss and divide by the total of all processes",
             )
+        elif layout is Layout.MEAN and not managed and (collate := self._collated(draft, call, func.value)) is not None:
+            yield collating.doubt(draft, call, name, collate)
         elif layout is Layout.SUM:
             why = f"`{name}` is a sum over the samples: its gradient is to be summed across processes, not averaged"
             if draft.runtime:
@@ -398,6 +402,11 @@ accelerator.backward(loss)
         loops = (loop for loop in draft.training_around(call) if loop not in draft.blueprint.handmade)
         envs = [draft.environment(loop, call, layouts=layouts) for loop in loops]
         return any(env is not None and layouts.read(loss, env) is Layout.MIXED for env in envs)
+
+    def _collated(self, draft: Draft, call: ast.Call, loss: ast.expr) -> ast.expr | None:
+        """What collates the batches, if nothing is known of it, nor of what the loss is a mean over."""
+        collate = collating.unknown(draft, call)
+        return collate if collate is not None and self._doubted(draft, call, loss) else None
 
     def _doubted(self, draft: Draft, call: ast.Call, loss: ast.expr) -> bool:
         """Whether a loss is only taken for a mean over the samples: it is one of something that is not known."""

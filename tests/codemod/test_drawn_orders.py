@@ -1,0 +1,54 @@
+"""Evaluations by every process that go through their data in an order which each draws for itself."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import findings, script
+
+MEANS = "total += F.cross_entropy(model(x.to(device)), y.to(device)).item()"
+SUMS = "total += F.cross_entropy(model(x.to(device)), y.to(device)).item() * len(x)"
+RIGHT = "total += (model(x.to(device)).argmax(1).cpu() == y).sum().item()"
+KEPT = "losses.append(F.cross_entropy(model(x.to(device)), y.to(device)).item())\ntotal = sum(losses)"
+STOP = "if total > best:\n    break\nbest = total"
+
+
+def told(arguments: str, measures: str = MEANS, then: str = STOP, before: str = "") -> list[str]:
+    """The codes of what is said of a script that evaluates data which every process goes through."""
+    body = "\n    ".join(["kinds.append(str(x.dtype))", *measures.splitlines()])  # keeps the loader from being shared
+    return findings(
+        script(
+            before=f"{before}\ntest_loader = DataLoader(data, batch_size=10, {arguments})\nbest = 1e9\nkinds = []",
+            epoch_end=f"total, losses = 0, []\nfor x, y in test_loader:\n    {body}\n{then}",
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "measures"),
+    [
+        ("shuffle=True", MEANS),  # the last batch has four samples, which count as much as ten
+        ("shuffle=True", KEPT),
+        ("shuffle=True, drop_last=True", SUMS),
+        ("shuffle=True, drop_last=True", RIGHT),
+    ],
+)
+def test_an_order_that_changes_what_is_measured(arguments: str, measures: str) -> None:
+    assert "COLL-RANKFLOW" in told(arguments, measures)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "slots"),
+    [
+        ("shuffle=False", {}),
+        ("shuffle=False, drop_last=True", {}),
+        ("shuffle=True", {"measures": SUMS}),
+        ("shuffle=True", {"measures": RIGHT}),
+        ("shuffle=True, generator=torch.Generator().manual_seed(0)", {}),
+        ("shuffle=True", {"before": "torch.manual_seed(0)"}),
+        ("shuffle=True", {"then": "print(total)"}),
+        ("shuffle=True, drop_last=True", {"then": "if total < best:\n    torch.save(model.state_dict(), 'm.pt')"}),
+    ],
+)
+def test_one_that_does_not(arguments: str, slots: dict[str, str]) -> None:
+    assert "COLL-RANKFLOW" not in told(arguments, **slots)
+    assert "EVAL-REPLICATED" in told(arguments, **slots)
