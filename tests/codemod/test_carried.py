@@ -452,3 +452,33 @@ def test_a_number_that_is_none_of_samples_so_far_or_divides_stays(forward: str) 
     text = script(before="seen = 0", forward=f"{ZERO}{forward}")
     assert "gather_for_metrics" not in converted(text)
     assert "is measured on one process's share" not in told(text)
+
+
+STEPS = """\
+x, y = x.to(device), y.to(device)
+optimizer.zero_grad()
+loss = torch.zeros(1, device=device)
+for t in range(4):
+    missing = x[:, t] == 0
+    if {test} torch.sum(missing) > 0:
+        x[missing, t] = out[missing, 0]
+    out = model(x)
+    loss += F.cross_entropy(out, y)"""
+
+
+@pytest.mark.parametrize(
+    ("test", "codes"),
+    [
+        ("t > 0 and", []),
+        ("t and", []),
+        ("t != 0 and", []),
+        ("t >= 1 and", []),
+        ("", ["COLL-RANKFLOW"]),  # the output of the last batch, if it is of this one cannot be told
+        ("t >= 0 and", ["COLL-RANKFLOW"]),
+        ("t < 3 and", ["COLL-RANKFLOW"]),
+        ("epoch > 0 and", ["COLL-RANKFLOW"]),
+    ],
+)
+def test_what_the_step_before_has_set_is_of_this_iteration(test: str, codes: list[str]) -> None:
+    text = script(before="out = torch.zeros(16, 3)", move="", forward=STEPS.format(test=test))
+    assert [code for code in findings(text) if code == "COLL-RANKFLOW"] == codes

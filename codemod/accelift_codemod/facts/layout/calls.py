@@ -12,6 +12,7 @@ from accelift_codemod.facts.layout import (
     around,
     choosing,
     derived,
+    distributions,
     each,
     entries,
     loss_options,
@@ -109,6 +110,9 @@ class Calls:
         numbered = self.layouts.ranks.numbered(call)
         if numbered is not None and self.layouts.read(numbered, env, frame) in (Layout.ROWS, Layout.PICKED):
             return Layout.MIXED
+        likely = distributions.probability(self.layouts, call, env, frame)
+        if likely is not None:
+            return likely
         packed = self.layouts.choosing.packs(call, qualified or "", everything)
         if packed is not None:
             return packed
