@@ -8,7 +8,8 @@ from scripts import findings, script
 MEANS = "total += F.cross_entropy(model(x.to(device)), y.to(device)).item()"
 SUMS = "total += F.cross_entropy(model(x.to(device)), y.to(device)).item() * len(x)"
 RIGHT = "total += (model(x.to(device)).argmax(1).cpu() == y).sum().item()"
-KEPT = "losses.append(F.cross_entropy(model(x.to(device)), y.to(device)).item())\ntotal = sum(losses)"
+KEPT = "losses.append(F.cross_entropy(model(x.to(device)), y.to(device)).item())"
+METER = "losses.update(F.cross_entropy(model(x.to(device)), y.to(device)).item(), len(x))"
 STOP = "if total > best:\n    break\nbest = total"
 
 
@@ -24,16 +25,16 @@ def told(arguments: str, measures: str = MEANS, then: str = STOP, before: str = 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "measures"),
+    ("arguments", "slots"),
     [
-        ("shuffle=True", MEANS),  # the last batch has four samples, which count as much as ten
-        ("shuffle=True", KEPT),
-        ("shuffle=True, drop_last=True", SUMS),
-        ("shuffle=True, drop_last=True", RIGHT),
+        ("shuffle=True", {}),  # the last batch has four samples, which count as much as ten
+        ("shuffle=True", {"measures": KEPT, "then": f"total = sum(losses) / len(losses)\n{STOP}"}),
+        ("shuffle=True, drop_last=True", {"measures": SUMS}),
+        ("shuffle=True, drop_last=True", {"measures": RIGHT}),
     ],
 )
-def test_an_order_that_changes_what_is_measured(arguments: str, measures: str) -> None:
-    assert "COLL-RANKFLOW" in told(arguments, measures)
+def test_an_order_that_changes_what_is_measured(arguments: str, slots: dict[str, str]) -> None:
+    assert "COLL-RANKFLOW" in told(arguments, **slots)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,8 @@ def test_an_order_that_changes_what_is_measured(arguments: str, measures: str) -
         ("shuffle=True, generator=torch.Generator().manual_seed(0)", {}),
         ("shuffle=True", {"before": "torch.manual_seed(0)"}),
         ("shuffle=True", {"then": "print(total)"}),
+        ("shuffle=True", {"measures": f"{KEPT}\n{RIGHT}"}),  # what is decided on has no means
+        ("shuffle=True", {"measures": METER, "then": f"total = losses.avg\n{STOP}"}),  # weighed
         ("shuffle=True, drop_last=True", {"then": "if total < best:\n    torch.save(model.state_dict(), 'm.pt')"}),
     ],
 )
