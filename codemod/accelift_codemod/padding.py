@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from accelift_codemod import lengths
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Function, Role, Value
+from accelift_codemod.facts import Function, Role, Value, torch_ops
 from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.tree import walk
 
@@ -137,16 +137,37 @@ def cut(draft: Draft) -> ast.expr | None:
     """Where a training loop cuts the samples of its batch to the longest one, or pads them to it."""
     for loop in draft.blueprint.train_loops:
         for statement in loop.body:
-            called = (s for f in draft.blueprint.timeline.calls_into(statement) for s in f.body)
+            called = (s for f in _run(draft, statement) for s in f.body)
             for node in (n for s in (statement, *called) for n in walk(s)):
-                bound = _bound(node)
-                if bound is not None and _longest(draft, bound, 2):
+                if any(_longest(draft, size, 2) for size in (_bound(node), *_sizes(draft, node)) if size is not None):
                     return node  # type: ignore[return-value]
                 padded = draft.facts.resolver.argument(node, 0, "sequences") if isinstance(node, ast.Call) else None
                 if padded is not None and draft.facts.resolver.qualified(node.func) == _PAD_SEQUENCE:  # type: ignore[attr-defined]
                     if _of_batch(draft, padded):
                         return node  # type: ignore[return-value]
     return None
+
+
+def _run(draft: Draft, statement: ast.stmt) -> Iterator[Function]:
+    """The functions that a statement runs, and those of the networks that it calls."""
+    calls_into, resolver = draft.blueprint.timeline.calls_into, draft.facts.resolver
+    run = [*calls_into(statement)]
+    models = (v for n in walk(statement) if isinstance(n, ast.Call) for v in draft.facts.objects.models(n.func))
+    for model in dict.fromkeys(models):
+        forward = resolver.method(model.declaration, "forward")
+        run += [forward, *(f for s in forward.body for f in calls_into(s))] if forward is not None else []
+    yield from dict.fromkeys(run)
+
+
+def _sizes(draft: Draft, node: ast.AST) -> Sequence[ast.expr]:
+    """How long a tensor is made in its last dimension: `torch.ones(n, longest)`, `torch.arange(longest)`."""
+    if not isinstance(node, ast.Call):
+        return ()
+    module, _, name = (draft.facts.resolver.qualified(node.func) or "").rpartition(".")
+    if module != "torch" or not (name in torch_ops.FILLED or name == "arange"):
+        return ()
+    sizes = node.args[0].elts if node.args and isinstance(node.args[0], (ast.Tuple, ast.List)) else node.args
+    return sizes[-1:] if name != "arange" or len(sizes) == 1 else ()
 
 
 def _longest(draft: Draft, node: ast.expr, depth: int) -> bool:
@@ -194,8 +215,26 @@ def only_cuts(draft: Draft, node: ast.AST, seen: frozenset[ast.AST] = frozenset(
 
 
 def _of_batch(draft: Draft, node: ast.expr) -> bool:
-    """Whether something is part of a batch, or computed from it."""
-    return any(draft.facts.resolver.roles(n) & {Role.BATCH, Role.DATA} for n in walk(node) if isinstance(n, ast.expr))
+    """Whether something is part of a batch, or computed from it; or what a network is given."""
+    parts = [n for n in walk(node) if isinstance(n, ast.expr)]
+    if any(draft.facts.resolver.roles(n) & {Role.BATCH, Role.DATA} for n in parts):
+        return True
+    return any(_is_given(draft, n, 3) for n in parts if isinstance(n, ast.Name))
+
+
+def _is_given(draft: Draft, name: ast.Name, steps: int) -> bool:
+    """Whether a variable is a parameter of a network's forward, or of a function that gets it from there."""
+    resolver, index = draft.facts.resolver, draft.facts.index
+    for binding in resolver.bindings(name) if steps else ():
+        function = binding.scope.node
+        if binding.how is How.PARAMETER and isinstance(function, FUNCTIONS):
+            owner = index.parents.get(function)
+            if function.name == "forward" and resolver.class_role(owner) is Role.MODEL:
+                return True
+            given = (n for a in resolver.handed(binding) if a is not None for n in walk(a))
+            if any(isinstance(n, ast.Name) and _is_given(draft, n, steps - 1) for n in given):
+                return True
+    return False
 
 
 def _is_longest(draft: Draft, call: ast.expr) -> bool:

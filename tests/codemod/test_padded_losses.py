@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import convert, script
+from scripts import convert, findings, script
 
 COLLATE = """\
 from torch.nn.utils.rnn import pad_sequence
@@ -65,3 +65,65 @@ def test_what_is_not_padded_to_the_longest_is_only_noted(padded: str) -> None:
     collate = COLLATE.replace("pad_sequence(y, batch_first=True, padding_value=-100)", padded)
     assert padded in collate
     assert severities("loss = F.cross_entropy(model(x).view(-1, 3), y.view(-1))", collate) == ["note"]
+
+
+# ---- masks that are as long as the longest sample
+
+MASKED = """\
+def mask_of(words, lengths):
+    longest = torch.max(lengths)
+    mask = torch.ones(words.size(0), longest, device=words.device)
+    mask[words[:, :longest] == 0] = 0.0
+    return mask
+
+
+class Masked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(1, 3)
+
+    def forward(self, words, lengths):
+        hidden = self.layer(words.unsqueeze(2))
+        mask = {mask}
+        return (hidden * mask.unsqueeze(2)).sum(1) / lengths.unsqueeze(1)
+"""
+
+
+def masked(mask: str) -> list[str]:
+    """The codes of what is said of a network that leaves out padding by a mask."""
+    text = script(
+        definitions=MASKED.format(mask=mask),
+        model="model = Masked().to(device)",
+        forward="optimizer.zero_grad()\nloss = F.cross_entropy(model(x, y), y)",
+    )
+    return findings(text)
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        "(torch.arange(lengths.max(), device=words.device)[None, :] < lengths[:, None]).float()",
+        "(torch.arange(int(lengths.max()), device=words.device).expand(len(words), -1) < lengths.unsqueeze(1)).float()",
+        "torch.ones(len(words), lengths.max(), device=words.device)",
+        "torch.zeros((len(words), max(lengths)), device=words.device) + 1",
+        "mask_of(words, lengths)",
+    ],
+)
+def test_a_mask_as_long_as_the_longest_sample_compares_none(mask: str) -> None:
+    assert masked(mask) == ["BATCH-PADDED"]
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        "words / words.max()",
+        "torch.full((len(words), 8), words.max().item(), device=words.device)",
+        "(torch.arange(0, words.max(), 0.1, device=words.device)[None, :8] < lengths[:, None]).float()",
+    ],
+)
+def test_what_is_computed_with_the_greatest_value_compares_them(mask: str) -> None:
+    assert "LOSS-INBATCH" in masked(mask)
+
+
+def test_a_mask_of_a_length_of_its_own_is_no_matter() -> None:
+    assert masked("(torch.arange(8, device=words.device)[None, :] < lengths[:, None]).float()") == []

@@ -42,6 +42,8 @@ NO_GRADIENT = ABOUT | frozenset(
 LIKE = frozenset("zeros_like ones_like full_like rand_like randn_like randint_like empty_like".split())
 # Creation functions whose result has as many rows as their first size says.
 SIZED = frozenset("zeros ones full rand randn randint empty".split())
+# Those of them that are told nothing but sizes.
+FILLED = frozenset("zeros ones rand randn empty".split())
 
 # Elementwise functions of two tensors.
 ELEMENTWISE = frozenset(

@@ -198,13 +198,16 @@ def operation(
     many dimensions this surely has."""
     if name in ops.OF_NUMBERS:
         arguments = list(map(written_out, arguments))
-        if name == "new_tensor" and arguments[1:2] and arguments[1] in FIXED:
-            return Layout.CONST
+        if name == "new_tensor" and arguments[1:2] and arguments[1] in (Layout.PLACES, *FIXED):
+            return Layout.PLACES if arguments[1] is Layout.PLACES else Layout.CONST
     if name in ops.NEW and not offset:
         return operation("zeros", call, arguments[1:], keywords, 1)
     everything = [*arguments, *keywords.values()]
     if name in ("mm", "matmul") and len(arguments) == 2:
         return combine(ast.MatMult(), arguments[0], arguments[1])
+    if name in ops.FILLED or (name == "arange" and len(arguments) == 1 and not keywords.keys() & {"end", "step"}):
+        everything = [Layout.CONST if e is Layout.MIXED else e for e in map(written_out, everything)]
+        arguments = everything[: len(arguments)]  # as long as the longest sample: what padding is, is told elsewhere
     if Layout.MIXED in everything or Layout.RATE in everything:
         return Layout.MIXED
     if name in ops.SIZED:
