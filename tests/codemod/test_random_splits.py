@@ -368,3 +368,28 @@ def test_random_numbers_that_a_loader_deals_as_they_are(loader: str, codes: list
     slots = {"from_imports": "from samplers import Own", "loader": f"loader = {loader}", "loop": "for x in loader:"}
     slots |= {"move": "x = x.to(device)\ny = x.argmax(1) % 3"}
     assert [code for code in told("", **slots) if code == "DATA-UNSEEDED"] == codes
+
+
+GROUPS = """\
+def get_data():
+    data = TensorDataset(torch.ones(64, 8), torch.arange(64) % 3)
+    order = np.random.permutation(64)
+    return data, order, None
+
+
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    ("taken", "codes"),
+    [
+        ("data, order, _ = get_data()\ndata = torch.utils.data.Subset(data, order)", ["DATA-SAMPLER-RNG"]),
+        ("data, picks, _ = get_data()\ndata = torch.utils.data.Subset(data, picks[:32])", ["DATA-SAMPLER-RNG"]),
+        ("everything = get_data()\ndata = torch.utils.data.Subset(everything[0], everything[1])", ["DATA-SAMPLER-RNG"]),
+        ("data, _, _ = get_data()\ndata = torch.utils.data.Subset(data, range(32))", []),
+        ("data, order, _ = get_data()", []),
+    ],
+)
+def test_one_of_several_that_a_function_returns(taken: str, codes: list[str]) -> None:
+    assert told(GROUPS.format(taken)) == codes

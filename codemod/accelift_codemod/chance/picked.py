@@ -75,7 +75,7 @@ def _next(draft: Draft, node: ast.AST, home: Function | None) -> Iterator[ast.AS
     if isinstance(node, ast.Attribute) and _keeps(draft, node):
         yield node
         return
-    child = node
+    part = child = node
     for parent in draft.facts.index.ancestors(node):
         if isinstance(parent, ast.Attribute) and parent.attr in ("shape", "size"):
             return
@@ -105,12 +105,30 @@ def _next(draft: Draft, node: ast.AST, home: Function | None) -> Iterator[ast.AS
                 if isinstance(entry.value, ast.Name):  # of a dict of splits, say
                     yield from (n for n in loads(draft, entry.value) if n is not entry.value)
         elif isinstance(parent, ast.Return) and (function := draft.function(parent)) is not None:
-            yield from resolver.sites(function)
+            place = child.elts.index(part) if isinstance(child, ast.Tuple) and part in child.elts else None
+            for site in resolver.sites(function):
+                yield from _taken(draft, site, child, place)
             if draft.facts.index.function(function) is home and isinstance(function, ast.FunctionDef):
                 yield from draft.facts.loads(draft.facts.index.scope(function), function.name)
         if isinstance(parent, ast.stmt):
             return
-        child = parent
+        part, child = child, parent
+
+
+def _taken(draft: Draft, site: ast.Call, given: ast.AST, place: int | None) -> Iterator[ast.AST]:
+    """Where a call's result goes, or the one of several that has this place: `train, test, _ = split(data)`."""
+    statement = draft.facts.index.parents.get(site)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and statement.value is site else None
+    known = place is not None and isinstance(given, ast.Tuple) and isinstance(target, ast.Tuple)
+    parts = (*given.elts, *target.elts) if known else ()  # type: ignore[attr-defined,union-attr]
+    if not known or any(isinstance(e, ast.Starred) for e in parts) or len(parts) != 2 * len(target.elts):  # type: ignore[union-attr]
+        yield site
+        return
+    one = target.elts[place]  # type: ignore[union-attr]
+    if isinstance(one, ast.Name):
+        yield from loads(draft, one)
+    elif not isinstance(one, ast.Attribute) or _keeps(draft, one):
+        yield one if isinstance(one, ast.Attribute) else site
 
 
 def loads(draft: Draft, name: ast.Name) -> list[ast.Name]:
