@@ -34,6 +34,7 @@ def guarded(code: str) -> str:
         ("import numpy as np", 'np.save("a.npy", np.zeros(3))'),
         ("import torchvision.utils as u", 'u.save_image(torch.zeros(3, 4, 4), "a.png")'),
         ("import pandas as pd", 'pd.DataFrame([1]).to_csv("a.csv")'),
+        ("import transformers", 'transformers.BertTokenizer("vocab.txt").save_vocabulary("out")'),
         ("import sys", 'sys.stdout.write("x")'),
         ("import json", 'json.dump({}, open("a.json", "w"))'),
         ("import zipfile", "with zipfile.ZipFile('a.zip', 'w') as f:\n    f.write('a')"),

@@ -389,8 +389,8 @@ COMMANDS = frozenset("os.system subprocess.run subprocess.call subprocess.check_
 # transformers, moviepy, torch.profiler).
 WRITES = frozenset(
     "savefig to_csv to_json to_pickle to_excel to_parquet to_hdf to_feather to_latex to_html to_markdown to_stata "
-    "to_sql write_html write_image save_pretrained imsave write_text write_bytes mkdir rmdir touch unlink symlink_to "
-    "tofile write_videofile write_gif export_chrome_trace".split()
+    "to_sql write_html write_image save_pretrained save_vocabulary imsave write_text write_bytes mkdir rmdir touch "
+    "unlink symlink_to tofile write_videofile write_gif export_chrome_trace".split()
 )
 # Functions that open files, as open() does: at which place and by which name they are told the mode, and what it is if
 # they are not told.
