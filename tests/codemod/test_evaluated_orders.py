@@ -54,14 +54,16 @@ else:
 """
 
 
-def evaluated(body: str, result: str, after: str = STOPS, order: str = "shuffle=True", setup: str = "") -> list[str]:
+def evaluated(
+    body: str, result: str, after: str = STOPS, order: str = "shuffle=True", setup: str = "", size: int = 5
+) -> list[str]:
     body = textwrap.indent(textwrap.dedent(body), " " * 12).strip()
     return findings(
         script(
             setup=setup,
             definitions=DEFINITIONS.format(body, result),
             loader="loader = DataLoader(data, batch_size=16, shuffle=True)\n"
-            f"test_loader = DataLoader(data, batch_size=5, {order})",
+            f"test_loader = DataLoader(data, batch_size={size}, {order})",
             before="best = 0.0",
             epoch_end=after,
         )
@@ -128,8 +130,10 @@ def test_only_orders_that_are_drawn_without_a_seed_and_decide(slots: dict[str, s
 def test_batches_of_one_size_have_one_mean() -> None:
     loss = "total += F.cross_entropy(outs[0], y).item()", "total / len(batches)"
     assert "COLL-RANKFLOW" in evaluated(*loss)
-    assert "COLL-RANKFLOW" not in evaluated(*loss, order="shuffle=True, drop_last=True")
-    assert "COLL-RANKFLOW" in evaluated(*IOU, order="shuffle=True, drop_last=True")
+    assert "COLL-RANKFLOW" not in evaluated(*loss, size=8)  # of 64 samples
+    assert "COLL-RANKFLOW" in evaluated(*IOU, size=8)
+    assert "COLL-RANKFLOW" in evaluated(*loss, order="shuffle=True, drop_last=True")  # four samples are left out
+    assert "COLL-RANKFLOW" not in evaluated(*loss, order="shuffle=True, drop_last=True", size=8)
 
 
 def test_noise_where_what_is_measured_is_kept_at_once() -> None:

@@ -9,7 +9,9 @@ from accelift_codemod.chance.streams import drawn_for_each, draws_samples
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.chance import drawn_from, seeds
+from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.memo import kept
+from accelift_codemod.facts.objects import Loader
 from accelift_codemod.facts.tree import walk
 
 _STEPS = 4  # from a function to what calls it
@@ -51,24 +53,47 @@ def _draw(draft: Draft, loop: BatchLoop) -> ast.Call | None:
 
 
 def _partial_order(draft: Draft, loop: BatchLoop) -> ast.Call | None:
-    """The loader of a loop that ends early, if its order is drawn: other samples are among the first ones then."""
+    """The loader of a loop that ends early, or does not deal the last samples, if its order is drawn: others are among
+    the first ones then."""
     leaves = (n for s in loop.body for n in walk(s) if isinstance(n, (ast.Break, ast.Return)))
-    if any(isinstance(n, ast.Return) or draft.facts.index.enclosing_loops(n)[:1] == [loop.node] for n in leaves):
-        return drawn_order(draft, loop)
-    return None
+    early = any(isinstance(n, ast.Return) or draft.facts.index.enclosing_loops(n)[:1] == [loop.node] for n in leaves)
+    loader = _in_drawn_order(draft, loop)
+    if loader is None or not (early or (_is_true(loader.arguments.get("drop_last")) and not fills(draft, loader))):
+        return None
+    return loader.call
 
 
 def drawn_order(draft: Draft, loop: BatchLoop) -> ast.Call | None:
-    """The loader of a loop that surely draws the order of its samples from torch's global generator."""
+    """Where a loader of a loop is made that surely draws the order of its samples from torch's global generator."""
+    loader = _in_drawn_order(draft, loop)
+    return loader.call if loader is not None else None
+
+
+def _in_drawn_order(draft: Draft, loop: BatchLoop) -> Loader | None:
     for loader in map(draft.facts.objects.loader, loop.loaders):
         given = loader.arguments
-        shuffle = given.get("shuffle")
-        drawn = isinstance(shuffle, ast.Constant) and shuffle.value is True
-        if drawn and given.keys().isdisjoint({"generator", "sampler", "batch_sampler"}):
-            return loader.call
+        if _is_true(given.get("shuffle")) and given.keys().isdisjoint({"generator", "sampler", "batch_sampler"}):
+            return loader
         if _draws(draft, given.get("sampler")):
-            return loader.call
+            return loader
     return None
+
+
+def fills(draft: Draft, loader: Loader) -> bool:
+    """Whether a loader is known to have as many samples as fill its batches: the rows of tensors."""
+    size = integer(loader.arguments.get("batch_size"))
+    for value in draft.facts.resolver.values(loader.arguments.get("dataset")):
+        made = value.origin
+        tensors = isinstance(made, ast.Call) and value.name.endswith(".TensorDataset") and bool(made.args)
+        extent = draft.facts.extents.of(made.args[0]) if tensors else None  # type: ignore[attr-defined]
+        rows = extent.sizes[0] if extent is not None and extent.sizes else None
+        if not size or rows is None or rows % size:
+            return False
+    return True
+
+
+def _is_true(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is True
 
 
 def _draws(draft: Draft, sampler: ast.expr | None) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from accelift_codemod.chance.noise import fills
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How
 from accelift_codemod.facts.index import FUNCTIONS
@@ -129,5 +130,7 @@ def _is_count(draft: Draft, node: ast.expr) -> bool:
 
 def _are_even(draft: Draft, loop: BatchLoop) -> bool:
     """Whether all batches of a loop have as many samples, so that the mean of their means is that of all samples."""
-    dropped = (draft.facts.objects.loader(value).arguments.get("drop_last") for value in loop.loaders)
-    return all(isinstance(drop, ast.Constant) and drop.value is True for drop in dropped)
+    loaders = [draft.facts.objects.loader(value) for value in loop.loaders]
+    drops = [loader.arguments.get("drop_last") for loader in loaders]
+    whole = all(isinstance(drop, ast.Constant) and drop.value is True for drop in drops)
+    return whole or (bool(loaders) and all(fills(draft, loader) for loader in loaders))
