@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from fnmatch import fnmatchcase
 from functools import cached_property
 
@@ -47,7 +47,7 @@ class Caches:
         found: dict[ast.Call, list[ast.stmt]] = {}
         for call in self.draft.calls:
             writes = self._writes(call) or self._brings(call)
-            if writes and self.making(call) and (not self._is_log(call) or self._is_beside_folder(call)):
+            if writes and self._is_made(call) and (not self._is_log(call) or self._is_beside_folder(call)):
                 places = self.places(call)
                 statements = [place for place in places if isinstance(place, ast.stmt)]
                 if statements and len(statements) == len(places) and all(map(self._early, statements)):
@@ -63,9 +63,16 @@ class Caches:
             for call in self.draft.calls
             if files.writes(files.mode(self.resolver, call))
             and (self._returned(self.resolver.argument(call, 0, "file")) or self._is_read_then(call))
-            and self.making(call)
+            and self._is_made(call)
             and not all(isinstance(place, ast.stmt) for place in self.places(call))
         ]
+
+    def _is_made(self, call: ast.Call) -> bool:
+        """Whether what a call writes is made if it is missing, and not by training, which all processes do together."""
+        making, loops = self.making(call), self.draft.blueprint.train_loops
+        functions, nodes = {loop.function for loop in loops}, {loop.node for loop in loops}
+        trains = (self._runs(s, functions) or any(node in nodes for node in walk(s)) for s in making)
+        return bool(making) and not any(trains)
 
     def _early(self, statement: ast.stmt) -> bool:
         """Whether a statement runs before training, and every process may run it at another time."""
@@ -271,5 +278,8 @@ class Caches:
 
     def _runs_batches(self, statement: ast.stmt) -> bool:
         blueprint = self.draft.blueprint
-        functions = {loop.function for loop in (*blueprint.train_loops, *blueprint.eval_loops)}
-        return bool(blueprint.timeline.calls_into(statement) & functions)
+        return self._runs(statement, {loop.function for loop in (*blueprint.train_loops, *blueprint.eval_loops)})
+
+    def _runs(self, statement: ast.stmt, functions: Set[ast.AST | None]) -> bool:
+        """Whether a statement runs one of some functions."""
+        return not self.draft.blueprint.timeline.runs(statement).isdisjoint(functions)

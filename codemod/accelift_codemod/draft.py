@@ -251,7 +251,7 @@ class Draft:
 
     def collective(self, statement: ast.stmt) -> ast.AST | None:
         """A part of a statement that every process has to run together: a model's forward, a batch loop, a gather."""
-        functions: list[ast.AST] = [statement, *self.blueprint.timeline.calls_into(statement)]
+        functions: list[ast.AST] = [statement, *self.blueprint.timeline.runs(statement)]
         for function in functions:
             for node in walk(function):
                 loop = self.blueprint.loops.get(node)

@@ -56,6 +56,13 @@ def flat(text: str) -> str:
     return "\n".join(line.strip() for line in converted(text).splitlines())
 
 
+def test_an_object_has_its_loaders_made_by_a_method() -> None:
+    made = "DataLoader(data, batch_size=size, shuffle=True)"
+    own = DATA.replace(f"self.train = {made}", "self.train = self.deal(data, size)")
+    definitions = f"{own}\n    def deal(self, data, size):\n        return {made}\n"
+    assert "\nself.train = accelerator.prepare(self.train)\n" in flat(data(definitions))
+
+
 STATISTICS = """
     def mean(self, data):
         return torch.cat([x for x, _ in DataLoader(data)]).mean()
@@ -171,6 +178,29 @@ def test_an_optimizer_in_an_object_that_cannot_be_followed(made: str) -> None:
 # ---- facts
 
 
+BUILDING = "def built(data):\n    return DataLoader(data)\n"
+BUILDERS = """:
+    def built(self, data):
+        made = DataLoader(data)
+        return made
+
+    def both(self):
+        first, second = DataLoader([1]), DataLoader([2])
+        return first, second
+
+    def further(self, n):
+        if n:
+            return self.other(n)
+        return self.built([1])
+
+    def other(self, n):
+        return [n]
+
+    def looping(self):
+        return self.looping()
+"""
+
+
 @pytest.mark.parametrize(
     ("body", "found"),
     [
@@ -184,6 +214,14 @@ def test_an_optimizer_in_an_object_that_cannot_be_followed(made: str) -> None:
         ("loader = DataLoader([1])", False),
         ("return DataLoader([1])", False),
         ("self.loader = make([1])", False),
+        ("self.loader = built([1])", True),
+        ("self.loader = self.built([1])", True),
+        ("self.a, self.b = self.both()", True),
+        ("self.loader = self.further(2)", True),
+        ("self.net = self.other(3)", False),
+        ("self.loader = self.looping()", False),
+        ("loader = self.built([1])", False),
+        ("self.loader = other.built([1])", False),
         ("mean = zip(self.a, net.state_dict().values())", False),
         ("step()", False),
         ("optimizer.step()", False),
@@ -192,7 +230,7 @@ def test_an_optimizer_in_an_object_that_cannot_be_followed(made: str) -> None:
     ],
 )
 def test_which_classes_keep_what_trains(body: str, found: bool) -> None:
-    text = f"from torch.utils.data import DataLoader\nclass A:\n    def f(self):\n        {body}\n"
+    text = f"from torch.utils.data import DataLoader\n{BUILDING}\nclass A{BUILDERS}\n    def f(self):\n        {body}\n"
     index = Index(Source.decode(text.encode(), "x.py").tree)
     assert bool(keepers(index)) is found
 

@@ -478,3 +478,46 @@ def test_a_file_beside_no_folder_is_the_main_process_s_alone(setup: str) -> None
     setup = setup.replace("f:\nf.", "f:\n    f.")
     text = converted(script(imports="import os", before=setup))
     assert "main_process_first" not in text and "if accelerator.is_main_process:" in text
+FITS = """\
+class Fit:
+    def __init__(self, path):
+        self.model = Net()
+        self.loader = DataLoader(TensorDataset(torch.arange(512.0).view(64, 8), torch.arange(64) % 3), batch_size=16)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        {loads}self.load(path)
+
+    def load(self, path):
+        if os.path.exists(path):
+            self.model.load_state_dict(torch.load(path))
+        else:
+            {trains}
+            torch.save(self.model.state_dict(), path)
+{method}
+"""
+PASS = """\
+for x, y in self.loader:
+    self.optimizer.zero_grad()
+    F.cross_entropy(self.model(x), y).backward()
+    self.optimizer.step()
+"""
+METHOD = f"\n    def train(self):\n{textwrap.indent(PASS, ' ' * 8)}"
+
+
+@pytest.mark.parametrize(
+    ("loads", "trains", "method"),
+    [
+        ("", "self.train()", METHOD),
+        ("", textwrap.indent(PASS, " " * 12).strip(), ""),
+        ("self.is_there = ", "for epoch in range(2):\n                self.train()", METHOD),
+    ],
+)
+def test_what_training_makes_is_made_by_all_and_saved_by_one(loads: str, trains: str, method: str) -> None:
+    slots = {"imports": "import os", "definitions": FITS.format(loads=loads, trains=trains, method=method)}
+    text = script(**slots, **dict.fromkeys(("data", "loader", "model", "optimizer", "epochs", "loop"), ""), **BARE)
+    output = converted(text)
+    assert FIRST.split(".")[1] not in output
+    assert "self.accelerator.save(" in output
+    assert findings(text) == ["DEV-CPU"]
+
+
+BARE = {**dict.fromkeys(("device", "move", "forward", "backward", "step"), ""), "after": "fit = Fit('net.pt')"}

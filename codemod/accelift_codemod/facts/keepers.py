@@ -6,6 +6,7 @@ import ast
 
 from accelift_codemod.facts.classes import Classes
 from accelift_codemod.facts.index import Function, How, Index
+from accelift_codemod.facts.made import made
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import unmoved, walk
 from accelift_codemod.facts.values import Role
@@ -15,10 +16,10 @@ _PARAMETERS = frozenset({"parameters", "named_parameters"})
 
 
 def keepers(index: Index) -> set[ast.ClassDef]:
-    """The classes whose methods make a DataLoader that their object keeps, step an optimizer that it has, or save
-    something, or give a network the state of another; of those that are no networks or datasets themselves, also
-    those that make a network or an optimizer that they keep, or run what they were given, or ask it for parameters, and
-    those that others ask for an optimizer they were given: `state.optimizer.step()`."""
+    """The classes whose methods make a DataLoader that their object keeps, or have one made by a function, step an
+    optimizer that it has, or save something, or give a network the state of another; of those that are no networks or
+    datasets themselves, also those that make a network or an optimizer that they keep, or run what they were given, or
+    ask it for parameters, and those that others ask for an optimizer they were given: `state.optimizer.step()`."""
     names = Classes(index, {}, {})
     found = {cls for cls in _asked(index) if names.class_role(cls) is None}
     for call in index.calls:
@@ -27,10 +28,9 @@ def keepers(index: Index) -> set[ast.ClassDef]:
         if cls is None or cls in found:
             continue
         steps = isinstance(call.func, ast.Attribute) and call.func.attr == "step" and _is_kept(call.func.value)
-        made = _makes(call, names)
-        kept = made in _KEPT and _keeps(index, call, function)
-        plain = (kept or _runs(index, call, cls)) and names.class_role(cls) is None
-        if steps or _saves(call, names) or (kept and made is Role.LOADER) or plain:
+        kept = made(call, names) & _KEPT if _keeps(index, call, function) else frozenset()
+        plain = (bool(kept) or _runs(index, call, cls)) and names.class_role(cls) is None
+        if steps or _saves(call, names) or Role.LOADER in kept or plain:
             found.add(cls)
     return found
 
@@ -49,13 +49,6 @@ def stepped(index: Index) -> set[str]:
     """The attributes of objects that are stepped: `state.optimizer.step()`."""
     steps = (c.func.value for c in index.methods.get("step", ()) if isinstance(c.func, ast.Attribute))
     return {node.attr for node in steps if isinstance(node, ast.Attribute)}
-
-
-def _makes(call: ast.Call, names: Classes) -> Role | None:
-    """What a call of a class or of a library's function makes."""
-    found = names.bindings(call.func) if isinstance(call.func, ast.Name) else []
-    cls = found[0].node if len(found) == 1 and found[0].how is How.CLASS else None
-    return names.class_role(cls) if cls is not None else names.library_role(names.qualified(call.func) or "")
 
 
 def _runs(index: Index, call: ast.Call, cls: ast.ClassDef) -> bool:

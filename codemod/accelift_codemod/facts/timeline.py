@@ -166,6 +166,14 @@ class Timeline:
     @memoised
     def calls_into(self, statement: ast.stmt | ast.expr) -> Set[Function]:
         """Functions of the script that a statement, or an expression, may run, always in the same order."""
+        return self._into(statement, constructors=False)
+
+    @memoised
+    def runs(self, statement: ast.stmt | ast.expr) -> Set[Function]:
+        """What `calls_into` gives, and the constructors of objects that are made there, with what those run."""
+        return self._into(statement, constructors=True)
+
+    def _into(self, statement: ast.AST, constructors: bool) -> Set[Function]:
         found: dict[Function, None] = {}
         calling = self.index.calling
         stack: list[ast.AST] = [statement]
@@ -175,6 +183,8 @@ class Timeline:
                 continue
             if isinstance(node, ast.Call):
                 target = self.resolver.callee(node)
+                if constructors and isinstance(target, ast.ClassDef):
+                    target = self.resolver.method(target, "__init__")
                 targets = [target] if isinstance(target, FUNCTIONS) else [*self.resolver.called.get(node, ())]
                 builtin = self.resolver.builtin(node.func)
                 handed = (*node.args, *(k.value for k in node.keywords)) if builtin in _RUNS_ARGUMENTS else ()
