@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from accelift_codemod.render.proof import conclusion
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
 from accelift_codemod.verify.outputs import SAVED, compare_saves
 from accelift_codemod.verify.proof import Comparison, Proof
-from accelift_codemod.verify.recording import Rank, Recording, Save
+from accelift_codemod.verify.recording import Rank, Recording, Save, Values
 
 
 def saved(**values: float) -> Recording:
@@ -29,6 +31,31 @@ def saved(**values: float) -> Recording:
 def test_keys(original: Recording, converted: Recording, verdict: Verdict, cause: list[str]) -> None:
     answer = compare_saves(original, converted, (), None, exact=True)
     assert (answer.verdict, [one.code for one in answer.suspicions]) == (verdict, cause)
+
+
+SHAPE: tuple[int, ...] = (2,)
+WEIGHTS = {"w": (SHAPE, Values(2, 1, 1.0, (1.0,)))}
+OTHERS = {"w": (SHAPE, Values(2, 2, 2.0, (2.0,)))}
+
+
+@pytest.mark.parametrize(
+    ("original", "converted", "exact", "causes"),
+    [
+        ({"loss": 0.5, "n": 3}, {"loss": 0.75, "n": 3}, False, ["METRIC-LOCAL", "SAVE-VALUES"]),
+        ({"loss": 0.5, "n": 3}, {"loss": 0.75, "n": 3}, True, ["SAVE-VALUES"]),
+        ({"loss": 0.5, "n": 3}, {"loss": 0.75, "n": 4}, False, ["SAVE-VALUES"]),
+        ({"loss": 0.5, **WEIGHTS}, {"loss": 0.75, **OTHERS}, False, ["SAVE-VALUES"]),
+        ({"loss": 0.5, **WEIGHTS}, {"loss": 0.75, **WEIGHTS}, False, ["METRIC-LOCAL", "SAVE-VALUES"]),
+        ({"loss": 0.5, **WEIGHTS}, {"loss": 0.5, **WEIGHTS}, False, []),
+    ],
+)
+def test_numbers_that_are_saved_may_be_of_one_process_as_those_that_are_printed(
+    original: dict[str, Any], converted: dict[str, Any], exact: bool, causes: list[str]
+) -> None:
+    runs = [Recording([Rank(saves=[Save(1, "m.pt", "train.py:9", values)])]) for values in (original, converted)]
+    answer = compare_saves(*runs, (), None, exact=exact)
+    assert [one.code for one in answer.suspicions] == causes
+    assert (answer.verdict is Verdict.DIFFERS) is bool(causes)
 
 
 def test_what_a_finding_has_said_of_keys_does_not_hide_what_is_proved() -> None:

@@ -39,7 +39,7 @@ def compare_saves(
     drifted = _last(disturbed.main) if disturbed is not None else {}
     if not ours:
         return Answer(question, Verdict.NOT_SEEN, "nothing is saved with torch.save" + _cut(original.main))
-    worst, renamed = 0.0, ""
+    worst, renamed, measured = 0.0, "", list[tuple[str, Suspicion, int]]()
     for path, save in ours.items():
         other = _counterpart(path, ours, theirs)
         if other is None:
@@ -58,8 +58,14 @@ def compare_saves(
             worst = max(worst, gap)
             if gap > (0.0 if exact else max(_SAVED, _ALLOWANCE * drift)):
                 detail = f"{path}: {key} differs by {gap:.1e}"
+                if isinstance(value, float) and not exact:  # no tensor: as it is printed, what a process has measured
+                    measured.append((detail, Suspicion("METRIC-LOCAL", 1, detail, other.place), save.at))
+                    continue
                 causes = (Suspicion("SAVE-VALUES", 1, detail, other.place),)
                 return Answer(question, Verdict.DIFFERS, detail, causes, save.at)
+    if measured:
+        detail, cause, at = measured[0]
+        return Answer(question, Verdict.DIFFERS, detail, (cause, replace(cause, code="SAVE-VALUES")), at)
     if renamed:
         detail = f"{renamed}, and the same values"
         return Answer(question, Verdict.DIFFERS, detail, (Suspicion("SAVE-PREFIX", 3, detail),))
