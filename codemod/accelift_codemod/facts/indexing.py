@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import cast
 
 from accelift_codemod.facts.scopes import COMPREHENSIONS, FUNCTIONS, Binding, Function, How, Scope, parameters
-from accelift_codemod.facts.tree import LEAVES, children
+from accelift_codemod.facts.tree import LEAVES, children, is_taken_apart
 
 
 class Indexing:
@@ -176,7 +176,9 @@ class Indexing:
     def _call(self, node: ast.Call, scope: Scope) -> None:
         self.calls.append(node)
         if isinstance(node.func, ast.Attribute):
-            self.methods.setdefault(node.func.attr, []).append(node)
+            # That of a tensor gives None: `z, log_det = flow.backward(z)` is a method of the author's.
+            if node.func.attr != "backward" or not is_taken_apart(node, self.parents[node]):
+                self.methods.setdefault(node.func.attr, []).append(node)
 
     def _attribute(self, node: ast.Attribute, scope: Scope) -> None:
         self.attributes.setdefault(node.attr, []).append(node)

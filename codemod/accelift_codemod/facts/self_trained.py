@@ -30,11 +30,11 @@ def training_method(index: Index, names: Classes, cls: ast.ClassDef) -> Function
     if not cls.bases or any(names.qualified(base) not in _MODULE for base in cls.bases):
         return None
     own = {m.name: m for m in cls.body if isinstance(m, FUNCTIONS)}
-    training = list(dict.fromkeys(index.function(call) for call in _backwards(cls)))
+    training = list(dict.fromkeys(index.function(call) for call in _backwards(index, cls)))
     method = training[0] if len(training) == 1 else None
     if method is None or own.get(method.name) is not method or "forward" not in own or method.name == "forward":
         return None
-    return method if any(_trains(index, method, call) for call in _backwards(cls)) else None
+    return method if any(_trains(index, method, call) for call in _backwards(index, cls)) else None
 
 
 def problem(index: Index, names: Classes, cls: ast.ClassDef, method: Function) -> tuple[ast.AST, str] | None:
@@ -81,10 +81,9 @@ def is_kept(names: Classes, values: list[ast.expr | None]) -> bool:
     return bool(made) and all(role in _KEPT for role in roles)
 
 
-def _backwards(cls: ast.ClassDef) -> Iterator[ast.Call]:
-    for node in walk(cls):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward":
-            yield node
+def _backwards(index: Index, cls: ast.ClassDef) -> list[ast.Call]:
+    inside = set(walk(cls))
+    return [call for call in index.methods.get("backward", ()) if call in inside]
 
 
 def _trains(index: Index, method: Function, call: ast.Call) -> bool:

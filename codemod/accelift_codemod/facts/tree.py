@@ -110,6 +110,15 @@ def is_spelled_out(node: ast.expr) -> bool:
     return isinstance(node, ast.Name)
 
 
+def is_taken_apart(node: ast.expr, parent: ast.AST) -> bool:
+    """Whether the place of an expression asks for something with parts, which None has not: `a, b = f()`, `f()[0]`."""
+    if isinstance(parent, ast.Assign):
+        return any(isinstance(target, (ast.Tuple, ast.List)) for target in parent.targets)
+    if isinstance(parent, (ast.For, ast.AsyncFor, ast.comprehension)):
+        return parent.iter is node
+    return isinstance(parent, (ast.Attribute, ast.Starred)) or (isinstance(parent, ast.Subscript) and parent.value is node)
+
+
 def unmoved(node: ast.expr | None) -> ast.expr | None:
     """A network without what only moves it or sets its mode, which gives it back: `model` of `model.to(device)`."""
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GIVE_BACK:
