@@ -1,4 +1,4 @@
-"""Methods of the author's that are called `backward`: what a flow computes from its end is no backward pass."""
+"""Backward passes that train nothing: methods of the author's of that name, and those in methods that nothing calls."""
 
 from __future__ import annotations
 
@@ -69,3 +69,39 @@ def test_a_flow_that_is_gone_back_through() -> None:
 def test_only_what_gives_something_is_no_backward_pass(inverts: str, trains: bool) -> None:
     slots = {**SLOTS, "definitions": FLOW.format(inverts=inverts), "model": "model = Flow([Coupling()]).to(device)"}
     assert ("LOOP-IN-CLASS" in findings(script(**slots))) is trains
+
+
+SLOPES = """\
+class Sloped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.layer(x)
+
+    def slopes(self, x):
+        x = x.clone().requires_grad_(True)
+        self.forward(x).sum().backward()
+        return x.grad
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "refused"),
+    [
+        ("print(model(data[:2][0].to(device)))", False),
+        ("print(model.slopes(data[:2][0].to(device)))", True),
+        ("print(getattr(model, 'slopes')(data[:2][0].to(device)))", True),
+        ("slopes = Sloped.slopes", True),
+    ],
+)
+def test_a_method_of_a_network_that_nothing_calls_trains_nothing(after: str, refused: bool) -> None:
+    text = script(definitions=SLOPES, model="model = Sloped().to(device)", after=after)
+    assert ("LOOP-IN-CLASS" in findings(text)) is refused
+
+
+def test_a_method_that_is_there_for_others_stays_as_it_is() -> None:
+    slots = {"definitions": SLOPES, "after": "print(len(data))"}
+    done = lifted(definitions=SLOPES, model="model = Sloped()", after="accelerator.print(len(data))")
+    assert converted(script(**slots, model="model = Sloped().to(device)")) == done

@@ -20,6 +20,7 @@ _PLAIN = frozenset({"torch.no_grad", "torch.inference_mode", "torch.enable_grad"
 _FUNCTIONS = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 # What a method does that is more than computing.
 _ACTIVE = frozenset({"backward", "step", "zero_grad", "state_dict", "load_state_dict", "save"})
+_STEPPING = frozenset({"step", "zero_grad"})
 # Built-in functions that only look at an object.
 _MEASURING = frozenset({"len", "int", "float", "str", "bool", "min", "max", "abs", "round", "isinstance"})
 # Statements of a method that only tells something.
@@ -79,9 +80,11 @@ class Insides:
         """Why a class with a base is not followed."""
         name = self.cls.name
         if self.names.class_role(self.cls) is Role.MODEL:
+            steps = any(isinstance(n, ast.Attribute) and n.attr in _STEPPING for n in walk(self.cls))
+            what = "that trains itself" if steps else "one of whose methods runs a backward pass"
             return (
-                f"{name} is a network that trains itself; DistributedDataParallel wraps a network from outside, and "
-                "what its own methods call goes past that"
+                f"{name} is a network {what}; DistributedDataParallel wraps a network from outside, and what its own "
+                "methods call goes past that"
             )
         if self.names.qualified(base) in _FUNCTIONS:
             return f"{name} is a function of autograd, whose backward pass runs in that of the training"

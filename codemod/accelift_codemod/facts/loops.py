@@ -9,6 +9,7 @@ from functools import cached_property
 
 from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.gradients import Gradients
+from accelift_codemod.facts.idle import Idle
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function, How
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.narrowing import is_collection
@@ -53,12 +54,15 @@ class Loops:
         self._drawless = set[Function]()
         self._passes = Passes(resolver, self.reaches_backward)
         self._thrown_away = ThrownAway(resolver, self.backwards_in)
+        self._idle = Idle(resolver)
 
     @cached_property
     def backwards(self) -> list[ast.Call]:
-        """Calls of `Tensor.backward`, and of `torch.autograd.backward`."""
+        """Calls of `Tensor.backward` and `torch.autograd.backward`; not in methods of networks that nothing calls."""
         found = []
         for call in self.index.methods.get("backward", []):
+            if self._is_idle(call):
+                continue
             receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
             if isinstance(receiver, ast.Call) and self.resolver.builtin(receiver.func) == "super":
                 continue
@@ -72,6 +76,13 @@ class Loops:
                 continue
             found.append(call)
         return found
+
+    def _is_idle(self, call: ast.Call) -> bool:
+        """Whether a call is in a method of a network that nothing in the script asks for, as it is there for others."""
+        method = self.index.function(call)
+        cls = self.index.parents.get(method) if method is not None else None
+        of_network = isinstance(method, FUNCTIONS) and self.resolver.class_role(cls) is Role.MODEL
+        return of_network and self._idle.is_idle(method)  # type: ignore[arg-type]
 
     def _is_extension(self, name: ast.Name) -> bool:
         """Whether a variable is a module: `cuda_kernels.backward(...)` is no tensor's."""

@@ -7,7 +7,6 @@ What wraps a network stands outside of it. So such a method gets a variable of i
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from accelift_codemod.facts.classes import Classes
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function, Index

@@ -116,7 +116,8 @@ def is_taken_apart(node: ast.expr, parent: ast.AST) -> bool:
         return any(isinstance(target, (ast.Tuple, ast.List)) for target in parent.targets)
     if isinstance(parent, (ast.For, ast.AsyncFor, ast.comprehension)):
         return parent.iter is node
-    return isinstance(parent, (ast.Attribute, ast.Starred)) or (isinstance(parent, ast.Subscript) and parent.value is node)
+    part = isinstance(parent, ast.Subscript) and parent.value is node
+    return part or isinstance(parent, (ast.Attribute, ast.Starred))
 
 
 def unmoved(node: ast.expr | None) -> ast.expr | None:
