@@ -233,3 +233,33 @@ for _ in range(3):
 """,
     )
     assert "LOSS-INBATCH" not in findings(text)
+
+
+FLAT = "data = TensorDataset(torch.randn(64, 8), torch.arange(64) % 3)"
+
+
+@pytest.mark.parametrize(
+    ("layer", "data", "forward", "meets"),
+    [
+        ("nn.LSTM(8, 8, batch_first=True)", FLAT, "out, _ = self.inner(x)", True),
+        ("nn.GRU(8, 8, 2, batch_first=True)", FLAT, "out, _ = self.inner(x.float())", True),
+        ("nn.RNN(8, 8, batch_first=True)", FLAT, "x = x.relu()\n        out, _ = self.inner(x)", True),
+        ("nn.LSTM(8, 8, batch_first=True)", FLAT, "out, _ = self.inner(x.unsqueeze(1))", False),
+        ("nn.LSTM(8, 8, batch_first=True)", FLAT, "out, _ = self.inner(x[:, None])", False),
+        (
+            "nn.LSTM(8, 8, batch_first=True)",
+            "data = TensorDataset(torch.randn(64, 4, 8), torch.arange(64) % 3)",
+            "out, _ = self.inner(x)",
+            False,
+        ),
+    ],
+)
+def test_a_batch_of_vectors_is_one_sequence_for_a_recurrent_layer(
+    layer: str, data: str, forward: str, meets: bool
+) -> None:
+    network = NETWORK.replace("out[:, -1]", "out") if meets else NETWORK
+    definitions = network.format(layer=layer, forward=forward)
+    text = script(definitions=definitions, setup="torch.manual_seed(0)", data=data, model="model = Steps().to(device)")
+    assert ("LOSS-INBATCH" in findings(text)) is meets
+    plan = convert(text).plan
+    assert plan is not None and any("steps of its own" in f.remedy for f in plan.findings) is meets

@@ -291,15 +291,15 @@ accelerator.backward(loss)
             "only its own share of them"
         )
         remedy = _GATHER
-        mixing = draft.facts.layouts.modules.sequences.mixing
-        layer = min((n for n in mixing if isinstance(n, ast.Call)), key=position, default=None)
+        sequences = draft.facts.layouts.modules.sequences
+        layer = min((n for n in sequences.mixing if isinstance(n, ast.Call)), key=position, default=None)
         if layer is not None:
-            made = f"the {mixing[layer].name.rpartition('.')[2]} of line {layer.lineno}"
+            made = f"the {sequences.mixing[layer].name.rpartition('.')[2]} of line {layer.lineno}"
             why = (
                 f"{made} takes the samples of a batch for the steps of a sequence, in which each depends on others, "
                 f"and every process has only its own share of them: `{name}` is another loss"
             )
-            remedy = "make it with batch_first=True if the samples are dimension 0, without if they are dimension 1"
+            remedy = sequences.remedy(layer)
         return draft.finding("LOSS-INBATCH", Severity.ERROR, call, why, remedy)
 
     def _supposedly(self, draft: Draft, call: ast.Call, name: str) -> Finding:

@@ -65,6 +65,7 @@ class Layouts:
         self.objects = objects
         self.resolver = objects.resolver
         self.index: Index = objects.index
+        self.dimensions = Dimensions(objects.resolver, extents)
         self.modules = Modules(self)
         self.calls = Calls(self)
         self.changes = Changes(self)
@@ -72,7 +73,6 @@ class Layouts:
         self.attributes = Attributes(self)
         self.choosing = Choosing(objects.resolver)
         self.pieces = Pieces(objects.resolver)
-        self.dimensions = Dimensions(objects.resolver, extents)
         self.prefixes = Prefixes(self.step)
         self.ranks = Ranks(objects.resolver, self.dimensions)
         self.single = False  # inside a loop over samples: what is computed from one of them is of that one alone

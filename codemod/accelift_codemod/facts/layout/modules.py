@@ -56,7 +56,7 @@ class Modules:
         self._layers: dict[ast.ClassDef, bool] = {}
         self.left: dict[ast.ClassDef, Record] = {}
         self._depth = 0
-        self.sequences = Sequences(layouts.resolver)
+        self.sequences = Sequences(layouts.resolver, layouts.dimensions)
 
     def forget(self) -> None:
         """Interpret every function anew when it is called again."""

@@ -22,10 +22,11 @@ _FOLDS = frozenset({"view", "reshape"})
 class Sequences:
     """Answers that for calls of layers."""
 
-    def __init__(self, resolver: Resolver) -> None:
+    def __init__(self, resolver: Resolver, dimensions: Dimensions) -> None:
         self.resolver = resolver
-        self.dimensions = Dimensions(resolver)
+        self.dimensions = dimensions
         self.mixing: dict[ast.AST, Value] = {}  # the layers found so far in which samples meet, by where they are made
+        self._flat: set[ast.AST] = set()  # those of them that are given two dimensions, which are one sequence
 
     def is_layer(self, value: Value) -> bool:
         """Whether a module is a layer of torch that computes along sequences."""
@@ -40,11 +41,11 @@ class Sequences:
         steps = tensor(given[0])
         folds = call is not None and self._folds(call)
         # Of two dimensions, the first one has the steps of one sequence.
-        flat = (
-            steps is Layout.ROWS and call is not None and self.dimensions.of(call.args[0] if call.args else None) == 2
-        )
+        flat = steps is Layout.ROWS and call is not None and bool(call.args) and self.dimensions.rank(call.args[0]) == 2
         if (steps is (Layout.COLUMNS if first else Layout.ROWS) or flat) and not folds:
             self.mixing[value.origin] = value
+            if flat:
+                self._flat.add(value.origin)
             return Layout.MIXED
         recurrent = value.name.rpartition(".")[2] in torch_ops.RECURRENT
         if first and recurrent and steps is Layout.ROWS and all(map(_is_state, given[1:])):
@@ -54,6 +55,12 @@ class Sequences:
             # With the weights of attention for each sample, or masks for each.
             return (Layout.ROWS, Layout.ROWS) if value.name.endswith("MultiheadAttention") else Layout.ROWS
         return Layout.UNKNOWN
+
+    def remedy(self, layer: ast.AST) -> str:
+        """What to do about a layer in which samples meet."""
+        if layer in self._flat:
+            return "give each sample steps of its own: `x.unsqueeze(1)` with batch_first=True, `x.unsqueeze(0)` without"
+        return "make it with batch_first=True if the samples are dimension 0, without if they are dimension 1"
 
     def _batch_first(self, value: Value) -> bool | None:
         """Whether a layer takes the samples in dimension 0, and the steps of sequences in dimension 1."""
