@@ -41,12 +41,14 @@ OTHERS = {"w": (SHAPE, Values(2, 2, 2.0, (2.0,)))}
 @pytest.mark.parametrize(
     ("original", "converted", "exact", "causes"),
     [
-        ({"loss": 0.5, "n": 3}, {"loss": 0.75, "n": 3}, False, ["METRIC-LOCAL", "SAVE-VALUES"]),
-        ({"loss": 0.5, "n": 3}, {"loss": 0.75, "n": 3}, True, ["SAVE-VALUES"]),
-        ({"loss": 0.5, "n": 3}, {"loss": 0.75, "n": 4}, False, ["SAVE-VALUES"]),
-        ({"loss": 0.5, **WEIGHTS}, {"loss": 0.75, **OTHERS}, False, ["SAVE-VALUES"]),
-        ({"loss": 0.5, **WEIGHTS}, {"loss": 0.75, **WEIGHTS}, False, ["METRIC-LOCAL", "SAVE-VALUES"]),
-        ({"loss": 0.5, **WEIGHTS}, {"loss": 0.5, **WEIGHTS}, False, []),
+        ({"loss": "0.5", "n": "3"}, {"loss": "0.75", "n": "3"}, False, ["METRIC-LOCAL", "SAVE-VALUES"]),
+        ({"loss": "0.5", "n": "3"}, {"loss": "0.75", "n": "3"}, True, ["SAVE-VALUES"]),
+        ({"loss": "0.5", "n": "3"}, {"loss": "0.75", "n": "4"}, False, ["SAVE-VALUES"]),
+        ({"loss": "0.5", "best": "True"}, {"loss": "0.5", "best": "False"}, False, ["SAVE-VALUES"]),
+        ({"name": "'0.5'"}, {"name": "'0.75'"}, False, ["SAVE-VALUES"]),
+        ({"loss": "-1e-05", **WEIGHTS}, {"loss": "0.75", **OTHERS}, False, ["SAVE-VALUES"]),
+        ({"loss": "-1e-05", **WEIGHTS}, {"loss": "0.75", **WEIGHTS}, False, ["METRIC-LOCAL", "SAVE-VALUES"]),
+        ({"loss": "0.5", **WEIGHTS}, {"loss": "0.5", **WEIGHTS}, False, []),
     ],
 )
 def test_numbers_that_are_saved_may_be_of_one_process_as_those_that_are_printed(

@@ -58,7 +58,7 @@ def compare_saves(
             worst = max(worst, gap)
             if gap > (0.0 if exact else max(_SAVED, _ALLOWANCE * drift)):
                 detail = f"{path}: {key} differs by {gap:.1e}"
-                if isinstance(value, float) and not exact:  # no tensor: as it is printed, what a process has measured
+                if not exact and _is_fraction(value):  # as where it is printed, it may be what one process has measured
                     measured.append((detail, Suspicion("METRIC-LOCAL", 1, detail, other.place), save.at))
                     continue
                 causes = (Suspicion("SAVE-VALUES", 1, detail, other.place),)
@@ -130,6 +130,17 @@ def _gap(ours: Any, theirs: Any) -> float:
     except (TypeError, ValueError):
         return math.inf
     return abs(x - y) / max(abs(x), abs(y))
+
+
+def _is_fraction(value: Any) -> bool:
+    """Whether what was saved is a number that counts nothing; the recorder spells those out, and texts with quotes."""
+    if isinstance(value, tuple) or str(value).lstrip("-").isdigit():
+        return False
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
 
 
 def compare_writers(converted: Recording) -> Answer:
