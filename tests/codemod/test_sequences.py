@@ -263,3 +263,28 @@ def test_a_batch_of_vectors_is_one_sequence_for_a_recurrent_layer(
     assert ("LOSS-INBATCH" in findings(text)) is meets
     plan = convert(text).plan
     assert plan is not None and any("steps of its own" in f.remedy for f in plan.findings) is meets
+
+
+READ = """
+class Rows(torch.utils.data.Dataset):
+    def __init__(self, transform=None):
+        self.x = torch.randn(64, 8)
+        self.transform = transform
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, i):
+        x = self.x[i]
+        if self.transform:
+            x = self.transform(x)
+        return x, i % 3
+"""
+
+
+@pytest.mark.parametrize(("made", "known"), [("Rows()", True), ("Rows(torch.stack)", False), ("Rows(None)", True)])
+def test_a_transform_that_is_never_given_changes_no_sample(made: str, known: bool) -> None:
+    network = NETWORK.replace("out[:, -1]", "out")
+    definitions = network.format(layer="nn.LSTM(8, 8, batch_first=True)", forward="out, _ = self.inner(x)") + READ
+    slots = {"setup": "torch.manual_seed(0)", "data": f"data = {made}", "model": "model = Steps().to(device)"}
+    assert ("LOSS-INBATCH" in findings(script(definitions=definitions, **slots))) is known

@@ -13,6 +13,7 @@ from accelift_codemod.facts.extents.networks import Networks
 from accelift_codemod.facts.extents.sizes import NUMBER, Extent, alike, broadcast, stacked
 from accelift_codemod.facts.extents.subscripts import Subscripts
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
+from accelift_codemod.facts.layout import settled
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.values import Role
@@ -67,7 +68,10 @@ class Extents:
 
     def _at(self, node: ast.expr, path: Path) -> Extent | None:
         if isinstance(node, ast.Name):
-            return alike(self.bound(b, path) for b in self.resolver.bindings(node))
+            bindings = self.resolver.bindings(node)
+            if len(bindings) > 1:  # `if self.transform:` may never be so
+                bindings = [b for b in bindings if settled.may_run(self.resolver, b.node)]
+            return alike(self.bound(b, path) for b in bindings)
         if isinstance(node, (ast.Tuple, ast.List)):
             return self._listed(node, path)
         if isinstance(node, ast.Dict):
