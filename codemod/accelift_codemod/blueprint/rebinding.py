@@ -95,6 +95,16 @@ def handed_through(resolver: Resolver, binding: Binding, depth: int = 0, moved: 
     return (resolver.bind(call, function) or {}).get(name or "")
 
 
+def gives_itself(resolver: Resolver, binding: Binding) -> bool:
+    """Whether a global is bound to what a function returns that is this global: `net = train(data)`, `return net`."""
+    call = binding.value if binding.how is How.ASSIGN else None
+    function = resolver.callee(call) if isinstance(call, ast.Call) else None
+    if not isinstance(function, FUNCTIONS) or resolver.yields(function):
+        return False
+    names = {_returned(statement.value, binding.path) for statement in resolver.returns(function)}
+    return names == {binding.name} and resolver.index.scopes[function].owner(binding.name) is binding.scope
+
+
 def _returned(value: ast.expr | None, path: tuple[int | None, ...]) -> str | None:
     """The variable that is returned, or is one of several things that are."""
     for place in path:
