@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from accelift_codemod.verify.answers import Answer, Verdict
 from accelift_codemod.verify.processes import compare_processes
 from accelift_codemod.verify.recording import Rank, Recording
@@ -48,3 +49,23 @@ def test_a_process_that_fails_by_itself_has_failed_however_the_run_ends() -> Non
 
 def test_processes_that_end_are_right() -> None:
     assert judged(Rank(end="finished"), Rank(end="enough")).verdict is Verdict.IDENTICAL
+
+
+LIMIT = "it ran for more than 600 seconds (--timeout)"
+
+
+@pytest.mark.parametrize(
+    ("ranks", "verdict", "causes"),
+    [
+        ([Rank(stack=stack(40)), Rank(stack=stack(41))], Verdict.UNDECIDED, []),
+        ([Rank(stack=stack(40)), Rank(end="failed", error=CLOSED, stack=stack(41))], Verdict.UNDECIDED, []),
+        ([Rank(stack=stack(40)), Rank(end="finished")], Verdict.DIFFERS, ["HANG"]),  # one waits for the other
+        ([Rank(stack=stack(40)), Rank(end="failed", error="ValueError")], Verdict.DIFFERS, ["FAILED"]),
+    ],
+)
+def test_processes_that_take_too_long_do_not_wait_for_each_other_for_good(
+    ranks: list[Rank], verdict: Verdict, causes: list[str]
+) -> None:
+    answer = compare_processes(Recording([Rank(end="finished")]), Recording(ranks), True, "", LIMIT)[0]
+    assert (answer.verdict, [one.code for one in answer.suspicions]) == (verdict, causes)
+    assert answer.detail.startswith(LIMIT) is (verdict is Verdict.UNDECIDED)

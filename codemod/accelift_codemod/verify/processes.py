@@ -14,15 +14,25 @@ _MIXED_UP = re.compile(r"op\.preamble|gloo::EnforceNotMet")
 _LEFT_ALONE = re.compile(r"gloo|nccl|ProcessGroup|c10d|connection|broken pipe|timed? ?out", re.IGNORECASE)
 
 
-def compare_processes(original: Recording, converted: Recording, timed_out: bool, last_words: str) -> list[Answer]:
-    """Whether the processes of the converted run end as the original does, and share its work."""
-    answers = [_ends(converted, timed_out, last_words)]
+def compare_processes(
+    original: Recording, converted: Recording, timed_out: bool, last_words: str, limit: str = ""
+) -> list[Answer]:
+    """Whether the processes of the converted run end as the original does, and share its work.
+
+    Args:
+        original: a run of the original.
+        converted: a run of the converted script.
+        timed_out: it was ended.
+        last_words: the end of its output.
+        limit: the limit that it went over while it was at work, if that is why it was ended.
+    """
+    answers = [_ends(converted, timed_out, last_words, limit)]
     if converted.world > 1 and original.main.steps:
         answers.append(_work(converted))
     return answers
 
 
-def _ends(converted: Recording, timed_out: bool, last_words: str) -> Answer:
+def _ends(converted: Recording, timed_out: bool, last_words: str, limit: str) -> Answer:
     question = "every process ends"
     # One that fails takes others with it, which fail as they wait for it.
     failed = sorted(
@@ -42,6 +52,8 @@ def _ends(converted: Recording, timed_out: bool, last_words: str) -> Answer:
         return Answer(question, Verdict.DIFFERS, detail, (Suspicion(cause, 3, detail, rank.error_place),))
     if timed_out:
         where = "; ".join(f"process {number} {_where(rank)}" for number, rank in enumerate(converted.ranks))
+        if limit and all(not rank.end or _ended(rank) for rank in converted.ranks):
+            return Answer(question, Verdict.UNDECIDED, f"{limit}, at work as it seems: {where}")
         detail = f"they do not come to an end: {where}"
         place = next((_place(rank) for rank in converted.ranks if not rank.end or _ended(rank)), "")
         return Answer(question, Verdict.DIFFERS, detail, (Suspicion("HANG", 3, detail, place),))

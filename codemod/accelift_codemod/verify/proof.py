@@ -262,7 +262,7 @@ class _Prover:
         ours, theirs = original.recording, converted.recording
         exact = tolerance is None
         shaken = None if disturbed is None else disturbed.recording
-        ends = compare_processes(ours, theirs, bool(converted.stopped), converted.last_words)
+        ends = compare_processes(ours, theirs, bool(converted.stopped), converted.last_words, converted.limit)
         training = compare_training(ours, theirs, tolerance)
         saves = compare_saves(ours, theirs, volatile_values(*self._twice()), shaken, exact)
         if disturbed is not None and training.first is not None and saves.verdict is not Verdict.DIFFERS:
@@ -277,7 +277,7 @@ class _Prover:
         ]
         if theirs.world > ours.world:
             answers += [compare_printers(ours, theirs), compare_writers(theirs)]
-        if ends[0].verdict is Verdict.DIFFERS:  # the rest follows from it
+        if ends[0].verdict in UNPROVED:  # the rest follows from it
             answers = [ends[0]]
         return Comparison(title, _by_dependence([self._unless_known(answer) for answer in answers]))
 

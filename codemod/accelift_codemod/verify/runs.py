@@ -18,6 +18,7 @@ _POLL = 0.1  # seconds
 _DUMP = 2.0  # seconds for processes that hang to say where they are
 _TAIL = 12  # lines
 _BUSY = 0.05  # of a processor: launchers and watchdogs that only look take less
+_LATELY = 5.0  # seconds in which a process that is at work does something
 _BYTES = 1e7  # read or written, as good as a second of a processor
 
 Family = dict[int, str]
@@ -59,7 +60,8 @@ class Idle:
 class Run:
     """A run that is over.
 
-    `stopped` says why it was ended, if it did not end by itself; `output` is what it wrote to stdout and stderr.
+    `stopped` says why it was ended, if it did not end by itself, and so does `limit` if it was at work then; `output`
+    is what it wrote to stdout and stderr.
     """
 
     recording: Recording
@@ -67,6 +69,7 @@ class Run:
     seconds: float
     stopped: str
     output: str
+    limit: str = ""
 
     @property
     def failed(self) -> str:
@@ -160,15 +163,17 @@ def execute(order: Order, limits: Limits) -> Run:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        stopped = ""
+        stopped = limit = ""
         family: Family = {}
-        idle = Idle(limits.idle, start)
+        idle, resting = Idle(limits.idle, start), Idle(_LATELY, start)
         try:
             while process.poll() is None and not stopped:
                 time.sleep(_POLL)
                 family.update(_descendants(process.pid))
+                done, now = sum(map(done_by, family)), time.monotonic()
                 stopped = _too_much(start, limits, family)
-                if not stopped and idle.over(sum(map(done_by, family)), time.monotonic()):
+                limit = "" if resting.over(done, now) else stopped
+                if idle.over(done, now) and not stopped:
                     stopped = f"its processes did nothing for {limits.idle:g} seconds (--idle)"
             if stopped:
                 _ask_where(family)
@@ -176,7 +181,7 @@ def execute(order: Order, limits: Limits) -> Run:
             _end(process, family)
     seconds = time.monotonic() - start
     recording = read(order.out, order.processes or 1)
-    return Run(recording, process.returncode, seconds, stopped, log.read_text(errors="replace"))
+    return Run(recording, process.returncode, seconds, stopped, log.read_text(errors="replace"), limit)
 
 
 def _too_much(start: float, limits: Limits, family: Family) -> str:
