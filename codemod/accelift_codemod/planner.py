@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from accelift_codemod import alone, cases, headers
+from accelift_codemod import alone, cases, headers, twins
 from accelift_codemod.blueprint.placement import draft
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Facts, position
@@ -55,6 +55,7 @@ def _plan(facts: Facts, options: Options) -> tuple[Plan, Draft | None]:
     try:
         work = Draft(facts, draft(facts, options))
         _run(work, options)
+        joined = twins.joined(work, headers.joined(work, sorted(work.edits, key=_order)))
     except Refused as refused:
         if refused.loader and options.unsafe and refused.loader not in facts.assumed:
             return _plan(facts.assuming(refused.loader), options)
@@ -65,7 +66,6 @@ def _plan(facts: Facts, options: Options) -> tuple[Plan, Draft | None]:
         if outcome is Outcome.NOTHING:
             finding = replace(finding, severity=Severity.NOTE)
         return Plan(source.path, source.digest, (), (finding,), outcome, finding.message), None
-    joined = headers.joined(work, sorted(work.edits, key=_order))
     edits = tuple(_as_written(work, e) for e in joined)
     idle = Idle(facts.resolver, work.guarded).lines(f.line for f in work.findings if f.code in _EFFECTS)
     told = (f for f in dict.fromkeys(work.findings) if f.code not in _EFFECTS or f.line not in idle)

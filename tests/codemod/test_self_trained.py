@@ -243,7 +243,6 @@ def test_what_cannot_be_wrapped_in_its_own_method(parts: dict[str, str], said: s
     [
         (OUTER, "net = Own()\nouter = Outer(net)\nnet.fit(loader)", "is handed on"),
         (OUTER, "outer = Outer(Own())\nouter.inner.fit(loader)", "is handed on"),
-        ("class A(Own):\n    pass\n\n\nclass B(Own):\n    pass", "A().fit(loader)\nB().fit(loader)", ""),
         (
             "",
             "net = Own()\nnet.fit(loader)\noptimizer = torch.optim.SGD(net.parameters(), lr=0.1)\nfor x, y in loader:\n"
@@ -255,6 +254,12 @@ def test_what_cannot_be_wrapped_in_its_own_method(parts: dict[str, str], said: s
 def test_what_trains_it_elsewhere(definitions: str, after: str, said: str) -> None:
     finding = unchanged(own(definitions, after=after))
     assert finding.code == "LOOP-IN-CLASS" and said in finding.message, finding.message
+
+
+def test_two_classes_that_are_derived_from_it() -> None:
+    text = lines(own("class A(Own):\n    pass\n\n\nclass B(Own):\n    pass", after="A().fit(loader)\nB().fit(loader)"))
+    assert text.count("net, optimizer = accelerator.prepare(self, optimizer)") == 1
+    assert "loss = F.cross_entropy(net(x), y)" in text and "accelerator.backward(loss)" in text
 
 
 def test_a_backward_pass_in_another_method() -> None:

@@ -268,6 +268,13 @@ class Blueprint:
         return found
 
     def places(self, loader: Value) -> bool:
-        """Whether a loader is prepared, and moves its batches to the device."""
+        """Whether a loader is prepared, and moves its batches to the device, and no loop over it may also be over what
+        does not."""
         item = self.item(loader)
-        return item is not None and self.placed.get(key(item.value), False)
+        return item is not None and self.placed.get(key(item.value), False) and loader not in self._mixed
+
+    @cached_property
+    def _mixed(self) -> set[Value]:
+        """The loaders in whose place loops may have something that is none."""
+        loops = (*self.train_loops, *self.eval_loops)
+        return {loader for loop in loops if self.facts.loops.others(loop) for loader in loop.loaders}

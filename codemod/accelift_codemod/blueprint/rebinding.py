@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
 from accelift_codemod.facts import Facts, library
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, Index, Scope
@@ -74,14 +75,26 @@ def handed_inside(resolver: Resolver, scope: Scope, name: str) -> bool:
     return False
 
 
-def given_back(resolver: Resolver, binding: Binding, depth: int = 0) -> ast.Name | None:
-    """The variable that a call is handed, and that is bound to what the call gives back: `net, loss = run(net, x)`."""
-    given = handed_through(resolver, binding, depth)
+def given_back(
+    resolver: Resolver, binding: Binding, depth: int = 0, same: Callable[[Binding], bool] | None = None
+) -> ast.Name | None:
+    """The variable that a call is handed, and that is bound to what the call gives back: `net, loss = run(net, x)`.
+
+    `same` tells of bindings in between that they change nothing: `net = net.to(device)`.
+    """
+    given = handed_through(resolver, binding, depth, same=same)
     return given if isinstance(given, ast.Name) and given.id == binding.name else None
 
 
-def handed_through(resolver: Resolver, binding: Binding, depth: int = 0, moved: bool = False) -> ast.expr | None:
-    """What a call is handed and gives back, to a variable that it is bound to; also if it is `moved` in between."""
+def handed_through(
+    resolver: Resolver,
+    binding: Binding,
+    depth: int = 0,
+    moved: bool = False,
+    same: Callable[[Binding], bool] | None = None,
+) -> ast.expr | None:
+    """What a call is handed and gives back, to a variable that it is bound to; also if it is `moved` in between, or
+    bound again to what is the `same`."""
     call = binding.value
     function = resolver.callee(call) if isinstance(call, ast.Call) else None
     if not isinstance(call, ast.Call) or not isinstance(function, FUNCTIONS) or depth > _CALLS:
@@ -90,7 +103,8 @@ def handed_through(resolver: Resolver, binding: Binding, depth: int = 0, moved: 
     name = names.pop() if len(names) == 1 and not resolver.yields(function) else None
     again = resolver.index.scopes[function].bindings.get(name or "", [])
     others = [b for b in again if b.how is not How.PARAMETER and not (moved and is_again(resolver, b))]
-    if not again or any(given_back(resolver, b, depth + 1) is None for b in others):
+    others = [b for b in others if same is None or not same(b)]
+    if not again or any(given_back(resolver, b, depth + 1, same) is None for b in others):
         return None
     return (resolver.bind(call, function) or {}).get(name or "")
 
@@ -127,14 +141,14 @@ def is_again(resolver: Resolver, binding: Binding) -> bool:
     return node is not binding.value and isinstance(node, ast.Name) and node.id == binding.name
 
 
-def holds_already(facts: Facts, binding: Binding) -> bool:
+def holds_already(facts: Facts, binding: Binding, depth: int = 0) -> bool:
     """Whether an attribute is bound to what it holds, also once that is prepared: `self.net = self.net.train()`, or by
     what gives it back, `self.net, n = load(self.net, path)`."""
     if binding.how is not How.ASSIGN or binding.value is None:
         return False
     node = stays(facts, binding.value)
     again = node is not binding.value and isinstance(node, ast.Name) and node.id == binding.name and not binding.path
-    return again or given_back(facts.resolver, binding) is not None
+    return again or given_back(facts.resolver, binding, depth, lambda b: holds_already(facts, b, depth + 1)) is not None
 
 
 def is_asked(resolver: Resolver, name: ast.Name) -> bool:

@@ -211,6 +211,10 @@ class Facts:
         node = self._unfolded(node)
         return self.spawned.originals.get(node, node)
 
+    def is_twin(self, node: ast.AST) -> bool:
+        """Whether other nodes stand for the same of the source, for several classes inherit it (see inheritance.py)."""
+        return self.instances.originals.get(node, node) in self.flat.twins
+
     def _members(self, node: ast.expr) -> Sequence[str] | None:
         """The classes and functions of the project's module that an expression is; None if it is none."""
         modules = {} if isinstance(self.source, Source) else self.source.modules

@@ -55,6 +55,8 @@ class Calls:
                 return self.resolver.values(argument)
             stream = self._stream(call, target)
             return self._made_by(call, target) if stream is None else (stream,)
+        if several := self.resolver.methods_called(call):
+            return parts.unique(self._apart(value, call, m) for m in several for value in self._returned(m))
         if isinstance(func, ast.Attribute) and not any(map(self.is_imported, self.resolver.values(func.value))):
             if not self._holds_library(func):
                 return self._method_call(call, func)

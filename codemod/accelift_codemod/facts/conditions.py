@@ -364,7 +364,7 @@ class Conditions:
         if isinstance(node, ast.Attribute) and not self.is_surely(bindings[0], node):
             return None
         value = bindings[0].value
-        if value is None or not self._can_be_asked_again(value):
+        if value is None or not self.can_be_asked_again(value):
             return None
         if self._is_boolean(value) or self._handed_in(node, value) or self._is_option(value):
             return value
@@ -380,7 +380,7 @@ class Conditions:
     def _is_told(self, node: ast.Attribute) -> bool:
         return node.attr in self.command_line.options and Role.ARGUMENTS in self.resolver.roles(node.value)
 
-    def _can_be_asked_again(self, node: ast.expr) -> bool:
+    def can_be_asked_again(self, node: ast.expr) -> bool:
         """Whether an expression does nothing and gives the same each time: `input() == "cpu"` does not."""
         return all(
             self.is_availability(call)

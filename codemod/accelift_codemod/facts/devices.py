@@ -220,10 +220,19 @@ class Devices:
             return given.pop() if len(given) == 1 else None
         if _is_part(node, bindings):
             return None
-        if len(bindings) > 1 and self.bind_devices(bindings, depth + 1) and all(b.how is How.ASSIGN for b in bindings):
-            if len({self.index.function(b.node) for b in bindings}) == 1:
-                return self.region(sorted(bindings, key=lambda b: position(b.node)))[2]
+        if len(bindings) > 1 and self.bind_devices(bindings, depth + 1):
+            return self._chosen(sorted(bindings, key=lambda b: position(b.node)), depth)
         return None
+
+    def _chosen(self, bindings: list[Binding], depth: int) -> Condition | None:
+        """When a variable is the CPU that is set in several places, or handed to the function that sets it again."""
+        handed = [b for b in bindings if b.how is How.PARAMETER]
+        chosen = [b for b in bindings if b.how is How.ASSIGN]
+        if len({self.index.function(b.node) for b in chosen}) != 1 or len(handed) + len(chosen) < len(bindings):
+            return None
+        given = {self.cpu(a, depth + 1) for b in handed for a in self.resolver.handed(b, self.runs)}
+        start = given.pop() if len(given) == 1 else None
+        return None if handed and start is None else self.region(chosen, start)[2]
 
     def _either(self, test: ast.expr, yes: Condition, no: Condition, kept: ast.AST | None = None) -> Condition:
         """One of two answers. What an option (or the variable that has kept it so far) is asked for besides being the
@@ -326,12 +335,15 @@ class Devices:
         field = written.field(self.resolver, node)
         return self.attribute_bindings(node) or ([field] if field is not None else [])
 
-    def region(self, bindings: list[Binding]) -> tuple[tuple[ast.stmt, ...], bool, Condition | None]:
-        """The sibling statements that choose a device, whether they do only that, and when it is the CPU."""
+    def region(
+        self, bindings: list[Binding], cpu: Condition | None = None
+    ) -> tuple[tuple[ast.stmt, ...], bool, Condition | None]:
+        """The sibling statements that choose a device, whether they do only that, and when it is the CPU; before them
+        it is so where `cpu` says."""
         index = self.index
         chains = [index.chain(b.node) for b in bindings]
         depth = 0
-        while all(len(c) > depth for c in chains) and len({c[depth] for c in chains}) == 1:
+        while cpu is None and all(len(c) > depth for c in chains) and len({c[depth] for c in chains}) == 1:
             depth += 1
         if len(bindings) > 1 and depth and all(len(c) > depth for c in chains):
             blocks = {id(index.block(c[depth])[0]) for c in chains}
@@ -347,7 +359,8 @@ class Devices:
         targets: _Targets = {b.node: b for b in bindings}
         whole = len(places) == len(region) and all(self._only_chooses(s, targets) for s in region)
         first = bindings[0].node
-        cpu = self.conditions.atom(first, ' == "cpu"') if self.is_told(first) else None  # type: ignore[arg-type]
+        if self.is_told(first):
+            cpu = self.conditions.atom(first, ' == "cpu"')  # type: ignore[arg-type]
         for statement in region:
             cpu = self._fold(statement, targets, cpu)
         return region, whole, cpu

@@ -4,6 +4,7 @@ A class that trains and has bases in the program is one class to whoever makes i
 of the tree the methods and constants of its bases stand in its own body, and `super().fit()` calls `self.fit@Base()`,
 as `Base.fit(self)` does.
 Nodes of the copy know the nodes that they stand for. What a base has and the derived class replaces is left out.
+A base of several such classes stands in each of them: twins, which all have to be converted in the same way.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Flat:
     tree: ast.Module
     originals: Mapping[ast.AST, ast.AST] = field(default_factory=dict)  # empty: the tree is the original
     modules: frozenset[str] = frozenset()  # the classes that are modules, and only hold networks
+    twins: frozenset[ast.AST] = frozenset()  # the nodes of the tree that stand for what others stand for, too
 
 
 def find(index: Index) -> Flat:
@@ -37,15 +39,36 @@ def find(index: Index) -> Flat:
     derived = [cls for cls in index.classes if cls.bases] if trains else []
     names = Classes(index, {}, {})
     trains |= {cls for cls in keepers(index) if names.class_role(cls) is None} if derived else set()
-    families = [f for cls in derived if (f := _Family.of(index, names, cls)) is not None and trains & {*f.chain}]
-    members = Counter(cls for family in families for cls in family.chain)
-    families = [f for f in families if all(members[cls] == 1 for cls in f.chain)]
+    families = _related(names, [f for cls in derived if (f := _Family.of(index, names, cls)) is not None], trains)
     families += [f for cls in derived if cls in trains and (f := _Family.alone(index, names, cls)) is not None]
     if not families:
         return Flat(index.tree)
     copier = _Copier(index, families)
     modules = (f.chain[0].name for f in families if f.holds)
-    return Flat(copier.copy(index.tree), copier.originals, frozenset(modules))
+    tree = copier.copy(index.tree)
+    twins = (new for new, old in copier.originals.items() if old in copier.twice)
+    return Flat(tree, copier.originals, frozenset(modules), frozenset(twins))
+
+
+def _related(names: Names, families: list[_Family], trains: Set[ast.ClassDef]) -> list[_Family]:
+    """The families that train, and those that have a base of theirs; of none that others derive from, too."""
+    derived: dict[ast.ClassDef, list[ast.ClassDef]] = {}
+    for cls in names.index.classes:
+        for base in cls.bases:
+            if (parent := _class(names, base)) is not None:
+                derived.setdefault(parent, []).append(cls)
+    while True:
+        known = {cls for family in families for cls in family.chain}
+        sound = [f for f in families if all(_is_shared(names, known, derived.get(cls, [])) for cls in f.chain)]
+        if len(sound) == len(families):
+            break
+        families = sound
+    found = {cls for family in families if trains & {*family.chain} for cls in family.chain}
+    while True:
+        more = {cls for family in families if found & {*family.chain} for cls in family.chain}
+        if more == found:
+            return [family for family in families if found & {*family.chain}]
+        found = more
 
 
 def trainers(index: Index) -> set[ast.ClassDef]:
@@ -67,6 +90,14 @@ def trainers(index: Index) -> set[ast.ClassDef]:
             sites = (c for c in called.get(function.name, ()) if isinstance(c.func, ast.Name))
             queue += [c for c in sites if any(b.node is function for b in names.bindings(c.func))]  # type: ignore[arg-type]
     return found
+
+
+def _is_shared(names: Names, known: set[ast.ClassDef], derived: list[ast.ClassDef]) -> bool:
+    """Whether all classes that derive from one are known, and objects are made of each by its name if they are several,
+    or of those that derive from it."""
+    made = {cls for call in names.index.calls if (cls := _class(names, call.func)) is not None}
+    bases = {base for cls in known for b in cls.bases if (base := _class(names, b)) is not None}
+    return known.issuperset(derived) and (len(derived) < 2 or (made | bases).issuperset(derived))
 
 
 @dataclass(frozen=True)
@@ -191,15 +222,28 @@ def _plain(index: Index, names: Names, cls: ast.ClassDef, chain: list[ast.ClassD
     for load in loads:
         parent = index.parents[load]
         if isinstance(parent, ast.ClassDef) and load in parent.bases:
-            if cls is chain[0] or parent not in chain:
+            if cls is chain[0]:
                 return False
         elif cls is not chain[0] and not (
             isinstance(parent, ast.arg)
             or load in called
+            or _of_another(index, names, load, cls, chain)
             or (isinstance(parent, ast.Call) and names.builtin(parent.func) in ("isinstance", "super"))
         ):
             return False
     return True
+
+
+def _of_another(index: Index, names: Names, load: ast.Name, cls: ast.ClassDef, chain: list[ast.ClassDef]) -> bool:
+    """Whether a class is named in another one that derives from it, whose family it is to say what that is for."""
+    around, seen = index.enclosing_class(load), set[ast.ClassDef]()
+    while around is not None and around not in chain and around not in seen:
+        seen.add(around)
+        bases = (_class(names, base) for base in around.bases)
+        around = next((base for base in bases if base is not None), None)
+        if around is cls:
+            return True
+    return False
 
 
 def is_abstract(index: Index, names: Names, keyword: ast.keyword) -> bool:
@@ -218,11 +262,14 @@ class _Copier(Copier):
 
     def __init__(self, index: Index, families: list[_Family]) -> None:
         self.leaves = {family.chain[0]: family for family in families}
-        self.bases = {cls for family in families for cls in family.chain[1:]}
-        self.supers = {read: found for family in families for read, found in family.supers.items()}
-        self.direct = {call: found for family in families for call, found in family.direct.items()}
-        twice = [n for family in families for base in family.outside for n in walk(base)]
-        changing = around(index, (*self.leaves, *self.bases, *self.supers, *self.direct, *twice))
+        members = Counter(cls for family in families for cls in family.chain[1:])
+        self.bases = set(members)
+        self.twice = {n for cls, number in members.items() if number > 1 for s in cls.body for n in walk(s)}
+        self.supers: Mapping[ast.Attribute, tuple[str, str]] = {}  # of the family that is copied
+        self.direct: Mapping[ast.Call, tuple[str, str]] = {}
+        calls = [node for family in families for node in (*family.supers, *family.direct)]
+        outside = [n for family in families for base in family.outside for n in walk(base)]
+        changing = around(index, (*self.leaves, *self.bases, *calls, *outside, *self.twice))
         hooks: dict[type[ast.AST], Hook] = {
             ast.ClassDef: self._class,
             ast.Attribute: self._attribute,
@@ -238,6 +285,7 @@ class _Copier(Copier):
         if family is None:
             new.body = [self.noted(ast.Pass(), node.body[0])]
         else:
+            self.supers, self.direct = family.supers, family.direct
             new.bases = [self.copy(base) for base in family.outside]
             new.body = [self._member(statement, name) for statement, name in family.body()]
         return new

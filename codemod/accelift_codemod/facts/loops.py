@@ -22,6 +22,7 @@ from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Role, Value, Values
 
 _VARIABLES = (ast.Name, ast.Attribute)
+_NO_LOADER = frozenset({Role.OBJECT, Role.SEQUENCE, Role.TUPLE, Role.DICT})  # what a loop may be over instead of one
 _EXTENSIONS = frozenset({"torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline"})
 _NOT_LOSSES = frozenset({Role.OPTIMIZER, Role.MODEL, Role.CLASS, Role.METHOD})
 
@@ -228,7 +229,7 @@ class Loops:
             if value.role in (Role.ENUMERATE, Role.ITERATOR, Role.ZIP):
                 for inner in value.inner:
                     found += self._others(inner)
-            elif value.role is Role.OBJECT and self.loaders(values):
+            elif value.role in _NO_LOADER and self.loaders(values) and not _is_empty(value.origin):
                 found.append(value)
         return list(dict.fromkeys(found))
 
@@ -342,3 +343,8 @@ class Loops:
 
     def _innermost(self, node: ast.AST) -> ast.AST | None:
         return next(iter(self.index.enclosing_loops(node)), None)
+
+
+def _is_empty(node: ast.AST | None) -> bool:
+    """Whether an expression is a list or the like without anything in it, that stands where nothing is yet."""
+    return isinstance(node, (ast.List, ast.Tuple)) and not node.elts

@@ -260,6 +260,21 @@ class Resolver(Classes):
                 return methods.pop()
         return self._called(self.values(func)) if isinstance(func, ast.Call) else None
 
+    def methods_called(self, call: ast.Call) -> list[Function]:
+        """The methods of which a call certainly runs one, where its object is of one of several classes of the script.
+
+        None that gives back what it is given, or deals batches.
+        """
+        func = call.func
+        if not isinstance(func, ast.Attribute) or func.attr not in self._method_names:
+            return []
+        values = [v for v in self.values(func.value) if not v.is_none]
+        found = [self.method(v.declaration, func.attr) if v.role is Role.OBJECT else None for v in values]
+        methods = [m for m in dict.fromkeys(found) if m is not None]
+        if len(methods) < 2 or None in found or any(m.decorator_list or self.yields(m) for m in methods):
+            return []
+        return [] if any(self.passing.handed_back(m) is not None for m in methods) else methods
+
     def _called(self, values: Values) -> Function | None:
         """The `__call__` of a followed class, if it is certainly an object of that which is called."""
         methods = {

@@ -61,7 +61,8 @@ class Reach(Home):
         constructor = self.resolver.constructor(cls)
         if constructor not in self.receivers:
             return name  # a global
-        return name if self._within(node, constructor) else kept
+        inside = any(self._within(node, f) for f in self.receivers if self.resolver.instance(f) is cls)
+        return name if inside else kept
 
     def _object(self, node: ast.AST) -> str:
         """The accelerator as code spells it that comes after the making of the object which has it."""

@@ -15,6 +15,8 @@ from accelift_codemod.facts.device_variables import DeviceVariable, is_none
 from accelift_codemod.facts.gpu_numbers import plain
 from accelift_codemod.facts.index import Binding, How
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.uses import reads
+from accelift_codemod.reach import changing
 
 if TYPE_CHECKING:
     from accelift_codemod.reach.home import Home
@@ -30,10 +32,74 @@ def question(home: Home) -> Condition | None:
         return None
     if all(_is_object(home, binding) for binding in variable.bindings):
         return home.facts.devices.conditions.atom(target, '.type == "cpu"')
-    if known(home.draft, target, "torch") is not Known.HERE:
+    return _spelled_out(home, variable.text, target)
+
+
+def handed_over(home: Home) -> Condition | None:
+    """The same of a device that a function has put into an object which it gives back: `args = get_args()`."""
+    devices = home.facts.devices
+    variables = [v for v in devices.variables if home.facts.runs(v.statements[0])]
+    target = variables[0].bindings[0].node if len(variables) == 1 else None
+    if home.facts.processes.managed or not isinstance(target, ast.Attribute) or not _is_plain(home, variables[0]):
         return None
-    text = f'torch.device({variable.text}).type == "cpu"'
-    return Condition("atom", key=text, text=text, node=target)
+    if len(home.index.attribute_bindings[target.attr]) != len(variables[0].bindings):
+        return None  # it is set elsewhere, too
+    said = home.facts.command_line.word(target)
+    if said is not None and devices.numbers.is_numbered(said):
+        return None  # that one GPU would stay in it
+    held = _given_back(home, target)
+    if held is None:
+        return None
+    text = f"{held.id}.{target.attr}"
+    if all(_is_object(home, binding) for binding in variables[0].bindings):
+        asked = f'{text}.type == "cpu"'
+        condition: Condition | None = Condition("atom", key=asked, text=asked, node=held)
+    else:
+        condition = _spelled_out(home, text, held)
+    own = {n for s in variables[0].statements for n in walk(s)}
+    told = Condition("atom", key=text, text=text, node=held)
+    return condition if own.issuperset(changing.setters(home, told)) else None
+
+
+def _given_back(home: Home, target: ast.Attribute) -> ast.Name | None:
+    """A read, where the accelerator is made, of the one variable to which a function gives back the object whose
+    attribute it sets."""
+    index, resolver, root = home.index, home.resolver, target.value
+    function = index.function(target)
+    if function is None or function is home.home or not isinstance(root, ast.Name):
+        return None
+    returned = [r.value for r in resolver.returns(function)]
+    if not returned or not all(isinstance(r, ast.Name) and r.id == root.id for r in returned):
+        return None
+    sites, bound = resolver.sites(function), index.scopes[function].bindings[root.id]
+    name = _kept(home, sites[0]) if len(sites) == 1 and len(bound) == 1 else ""
+    scope = index.scopes[home.home] if home.home is not None else index.module
+    if not name or len(scope.bindings[name]) != 1:
+        return None
+    loads = reads(index, scope, name)
+    return next((n for n in loads if isinstance(n, ast.Name) and index.function(n) is home.home), None)
+
+
+def _kept(home: Home, call: ast.Call) -> str:
+    """The variable, where the accelerator is made, to which a call gives what it returns, or as which that is handed
+    there: `args = get_args()`, `main(get_args())`; empty if it is none."""
+    index, outer = home.index, home.index.parents[call]
+    if isinstance(outer, ast.Assign) and outer.value is call and index.function(call) is home.home:
+        target = outer.targets[0] if len(outer.targets) == 1 else None
+        return target.id if isinstance(target, ast.Name) else ""
+    run = index.parents[outer] if isinstance(outer, ast.keyword) else outer
+    if home.home is None or not isinstance(run, ast.Call) or home.resolver.sites(home.home) != [run]:
+        return ""
+    given = home.resolver.bind(run, home.home) or {}
+    return next((name for name, argument in given.items() if argument is call), "")
+
+
+def _spelled_out(home: Home, device: str, node: ast.expr) -> Condition | None:
+    """The question whether a device that may be a string is the CPU."""
+    if known(home.draft, node, "torch") is not Known.HERE:
+        return None
+    text = f'torch.device({device}).type == "cpu"'
+    return Condition("atom", key=text, text=text, node=node)
 
 
 def _is_plain(home: Home, variable: DeviceVariable) -> bool:

@@ -18,10 +18,10 @@ def may_change(home: Home, statement: ast.stmt) -> bool:
     return any(_changes(home, leaf, statement) for leaf in home.cpu.leaves() if leaf.setting)
 
 
-def setters(home: Home) -> list[ast.AST]:
+def setters(home: Home, condition: Condition | None = None) -> list[ast.AST]:
     """Where the script may set what tells when it means the CPU, however its object is called: `args.cpu = True`,
     `setattr(args, "cpu", True)`, `vars(args)["cpu"] = True`, `args.__dict__.update(settings)`."""
-    names = asked(home.cpu)
+    names = asked(home.cpu if condition is None else condition)
     if not names:
         return []
     index, builtin = home.index, home.resolver.builtin

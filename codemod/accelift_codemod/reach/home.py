@@ -252,10 +252,15 @@ class Home:
                 )
         condition = self.asks or condition
         if condition is not None and self.variable is None:
-            if any(self.facts.devices.is_before(atom) for atom in condition.atoms()):
+            again = self.facts.devices.conditions.can_be_asked_again
+            if not all(map(again, condition.atoms())):
+                condition = None  # the script asks for it, too
+            elif any(self.facts.devices.is_before(atom) for atom in condition.atoms()):
                 condition = None  # what it asks for is another thing after the choice
         if condition is not None:
             condition = condition.seen(lambda atom: self._visible(atom, self.home))
+        if condition is None or not self.evaluable(condition, self.home):
+            condition = asking.handed_over(self)
         if condition is None or not self.evaluable(condition, self.home):
             raise refuse(
                 "DEV-UNKNOWN",

@@ -55,6 +55,9 @@ class Passages:
             if problem is not None:
                 raise refuse("ACC-REACH", function.lineno, problem, "pass what it needs as plain arguments")
             found[function] = self._passage(function)
+            for twin in self._run_by_others(function):
+                found[twin] = self._passage(twin)
+                wanted += filter(None, map(self.index.function, self.resolver.sites(twin)))
             for call in self.resolver.sites(function):
                 caller = self.index.function(call)
                 if caller is None and (self.reach.home is not None or self.reach.apart(call)):
@@ -111,6 +114,28 @@ class Passages:
             return False  # all its calls are known
         return not self.reach.is_constructor(function) and not self.facts.stands_alone(function)
 
+    def _run_by_others(self, function: Function) -> list[Function]:
+        """The twins of a constructor that the constructors of other classes run: `super().__init__()`. They get the
+        accelerator, too, as what is written is one."""
+        if not self.facts.is_twin(function) or not self.reach.is_constructor(function):
+            return []
+        written = self.facts.original(function)
+        twins = (f for f in self.index.functions if f is not function and self.facts.original(f) is written)
+        return [f for f in twins if not self.reach.is_constructor(f) and self.reach.keeper(f) and self._is_run(f)]
+
+    def _is_run(self, twin: Function) -> bool:
+        """Whether calls run an inherited constructor with as many arguments as are written."""
+        sites = self.resolver.sites(twin)
+        written = [self.facts.original(call) for call in sites]
+        alike = (len(w.args) == len(c.args) for w, c in zip(written, sites, strict=True) if isinstance(w, ast.Call))
+        return bool(sites) and all(alike) and all(self.resolver.bind(c, twin) is not None for c in sites)
+
+    def _has_twins(self, function: Function) -> bool:
+        """Whether a function is a method of a class that inherits what others do, too: all get at the accelerator in
+        one way."""
+        cls = self.index.enclosing_class(function)
+        return cls is not None and any(map(self.facts.is_twin, cls.body))
+
     def _passage(self, function: Function) -> Passage:
         parameter = self._device_parameter(function)
         positional = function.args.args
@@ -118,7 +143,7 @@ class Passages:
 
     def _device_parameter(self, function: Function) -> str | None:
         """The parameter through which a function is given the device at every call."""
-        if self._is_method(function):
+        if self._is_method(function) or self._has_twins(function):
             return None
         scope = self.index.scopes[function]
         for parameter in (*function.args.args, *function.args.kwonlyargs):

@@ -45,7 +45,7 @@ train(model, accelerator, loader)
                 yield from self._rename(draft, passage)
             else:
                 yield from self._add(draft, passage)
-            if draft.reach.is_constructor(passage.function):
+            if draft.reach.is_constructor(passage.function) or draft.facts.is_twin(passage.function):
                 yield from self._keep(draft, passage.function)
 
     def _keep(self, draft: Draft, constructor: Function) -> Iterator[Edit]:
@@ -53,6 +53,13 @@ train(model, accelerator, loader)
         name, (first, *rest) = draft.blueprint.accelerator, constructor.body
         if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and rest:
             first = rest[0]  # not before the docstring
+        run = (
+            draft.facts.resolver.callee(first.value)
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Call)
+            else None
+        )
+        if run in draft.reach.receivers:
+            return  # the constructor of a base does
         cls = draft.facts.resolver.instance(constructor)
         assert cls is not None
         yield draft.edit(
@@ -117,7 +124,7 @@ train(model, accelerator, loader)
     def _add(self, draft: Draft, passage: Passage) -> Iterator[Edit]:
         function = passage.function
         accelerator = draft.blueprint.accelerator
-        reason = f"{function.name}() needs the accelerator"
+        reason = f"{function.name.partition('@')[0]}() needs the accelerator"
         yield draft.edit(_RULE, function, Operation.ADD_PARAMETER, reason, accelerator, place=passage.place)
         place = passage.place - 1 if draft.facts.resolver.is_method(function) else passage.place
         for call in draft.facts.resolver.sites(function):
