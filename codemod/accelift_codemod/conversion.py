@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -252,7 +253,11 @@ def convert_program(
     if not program.mentions(*_TRAINS):
         return convert_source(program.entry.source, options)
     names = frozenset(unit.marked(name) for unit in program.units for path, name in spared if path == str(unit.path))
-    return _sparing(lambda wanted: _convert_program(program, options, wanted, names, taken, seen))
+
+    def work(wanted: frozenset[_Global], by_state: bool = False) -> _Attempt:
+        return _convert_program(program, options, wanted, names, taken, seen, by_state)
+
+    return _sparing(work, partial(work, by_state=True))
 
 
 def _convert_program(
@@ -262,11 +267,12 @@ def _convert_program(
     spared: frozenset[str],
     taken: Single | None,
     seen: list[Facts] | None,
+    by_state: bool,
 ) -> _Attempt:
     facts = Facts(program, settings.roles(program.entry.path))
     read = {unit: {*unit.run_alone, *(name for path, name in wanted if path == unit.path)} for unit in program.units}
     facts.wanted = frozenset(unit.marked(name) for unit, names in read.items() for name in names)
-    facts.spared = spared
+    facts.spared, facts.by_state = spared, by_state
     if seen is not None:
         seen.append(facts)
     plan, draft = make_plan(facts, options)
@@ -310,11 +316,19 @@ def _convert_program(
     return _shared(program.entry.path, entry, files, folded)
 
 
-def _sparing(work: Callable[[frozenset[_Global]], _Attempt]) -> FileResult:
-    """A conversion that keeps the globals which other files take, if there is one."""
+def _sparing(
+    work: Callable[[frozenset[_Global]], _Attempt], asking: Callable[[frozenset[_Global]], _Attempt] | None = None
+) -> FileResult:
+    """A conversion that keeps the globals which other files take, if there is one; else one that does not, with what
+    becomes of the script if these are in its way: they ask for the state of the processes then, and stay."""
     result, lost = work(frozenset())
     spared = work(lost)[0] if lost else None
-    return spared if spared is not None and spared.output is not None else result
+    if spared is not None and spared.output is not None:
+        return spared
+    other = asking(lost)[0] if asking is not None and lost and result.otherwise is None else None
+    if other is None or other.output is None:
+        return result
+    return replace(result, otherwise=replace(other, separable=False))  # what it shares has to be as it is then
 
 
 def _shared(

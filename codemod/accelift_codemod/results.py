@@ -28,7 +28,8 @@ class FileResult:
     `members` are the other files that a script's conversion changes, among those of its `program`; `separable` tells
     that they can stay as they are; `left` are the files of a script that is left alone. `changes` has a digest of the
     edits of each global of these files, by file and name; `sharers` are other files that use what means something else
-    then. `otherwise` is what becomes of a script that may keep its own distribution, if others are in its way.
+    then. `otherwise` is what becomes of a script if others are in its way: it keeps its own distribution, or what is
+    shared.
     """
 
     path: str
@@ -65,7 +66,8 @@ class FileResult:
             plan = replace(plan, edits=tuple(replace(edit, node=None) for edit in plan.edits))
         if plan is not None and any(finding.fix for finding in plan.findings):
             plan = replace(plan, findings=tuple(replace(finding, fix=()) for finding in plan.findings))
-        return replace(self, plan=plan, members=tuple(member.light() for member in self.members))
+        otherwise = self.otherwise.light() if self.otherwise is not None else None
+        return replace(self, plan=plan, members=tuple(m.light() for m in self.members), otherwise=otherwise)
 
     @property
     def outcome(self) -> Outcome:

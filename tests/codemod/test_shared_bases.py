@@ -225,6 +225,30 @@ def test_loaders_that_an_object_of_one_of_several_classes_makes() -> None:
     assert "x.to(device)" not in after
 
 
+TABLE = "def load(name):\n    made = {'data': Data, 'other': Other}[name]\n    return made()\n"
+
+
+@pytest.mark.parametrize(
+    "found", [TABLE, TABLE.replace("made = ", "made = TABLE").replace("{'data': Data, 'other': Other}", "")]
+)
+def test_loaders_of_a_class_that_is_looked_up(found: str) -> None:
+    text = of_several("DataLoader(self.train, batch_size=2 * size)")
+    table = "TABLE = {'data': Data, 'other': Other}\n\n\n" if "TABLE" in found else ""
+    text = text[: text.index("def load(")] + table + found + text[text.index("device = ") :]
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in converted(text)
+    for other in ("[3]", "self.deal(size)"):
+        changed = text.replace("DataLoader(self.train, batch_size=2 * size)", other)
+        assert "DATA-WHOLE" in findings(changed) and "x, y = x.to(device), y.to(device)" in converted(changed)
+
+
+@pytest.mark.parametrize("third", ["int", "input()", "lambda: 3"])
+def test_a_class_that_is_not_known_among_those_looked_up(third: str) -> None:
+    text = of_several("DataLoader(self.train, batch_size=2 * size)")
+    table = TABLE.replace("'other': Other", f"'other': Other, 'third': {third}")
+    text = text[: text.index("def load(")] + table + text[text.index("device = ") :]
+    assert unchanged(text).code == "LOADER-UNKNOWN"
+
+
 @pytest.mark.parametrize("other", ["[self.train[0:4], self.train[4:8]]", "self.deal(size)"])
 def test_what_is_no_loader_is_told_of(other: str) -> None:
     assert "DATA-WHOLE" in findings(of_several(other))

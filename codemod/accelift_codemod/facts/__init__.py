@@ -54,6 +54,7 @@ class Facts:
         self.stateless = False  # whether no code may ask for the state of the processes instead of the accelerator
         self.wanted: frozenset[str] = frozenset()  # globals that files take which are no part of the program
         self.spared: frozenset[str] = frozenset()  # and those whose loops stay as they are, for these files
+        self.by_state = False  # whether the globals that files take ask for the state of the processes, and stay
         self.written = Index.of(source.tree)
         self.spawned = spawned.find(self.written)
         direct = Index(self.spawned.tree) if self.spawned.ranks else self.written
@@ -84,6 +85,7 @@ class Facts:
         facts = Facts(self.source, {**self.known, loader: Role.LOADER}, case)
         facts.assumed = self.assumed | {loader}
         facts.stateless, facts.wanted, facts.spared = self.stateless, self.wanted, self.spared
+        facts.by_state = self.by_state
         return facts
 
     @cached_property
@@ -93,7 +95,7 @@ class Facts:
             return []
         found = [Facts(self.source, self.known, number) for number in range(len(self.choices.cases))]
         for facts in found:
-            facts.wanted, facts.spared = self.wanted, self.spared
+            facts.wanted, facts.spared, facts.by_state = self.wanted, self.spared, self.by_state
         return found
 
     @cached_property

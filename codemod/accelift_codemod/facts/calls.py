@@ -68,6 +68,8 @@ class Calls:
                 return tuple(Value(role, call, name) for name in made for role in roles if role is not None)
             if roles == {Role.WRITER}:
                 return (Value(Role.WRITER, call, made[0]),)
+        if objects := self._one_of(call, callees):
+            return objects
         if callees and all(v.name in library.MAKES_PICTURES for v in callees):
             return (Value(Role.OBJECT, call, library.PICTURE),)
         arguments = self._argument_values(call)
@@ -76,6 +78,32 @@ class Calls:
         if any(v.role in (Role.MODEL, Role.LOSS) for v in callees):
             return ()
         return (Value(Role.OBJECT, call),)
+
+    def _one_of(self, call: ast.Call, callees: Values) -> Values:
+        """An object of one of several classes of the script that are no networks or the like: `LOADERS[name](args)`."""
+        options = self._options(call.func) if len(callees) > 1 else []
+        classes = [v.declaration for v in callees if v.role is Role.CLASS and isinstance(v.declaration, ast.ClassDef)]
+        if not options or len(classes) < len(callees) or any(map(self.resolver.class_role, classes)):
+            return ()
+        if not all(self.resolver.only(option, Role.CLASS) for option in options):
+            return ()
+        return tuple(Value(Role.OBJECT, call, cls.name, declaration=cls) for cls in classes)
+
+    def _options(self, node: ast.expr) -> list[ast.expr]:
+        """What an expression may be that is looked up in a dict which is written out; empty if it is no such thing."""
+        found = self._given(node)
+        table = self._given(found.value) if isinstance(found, ast.Subscript) else None
+        return list(table.values) if isinstance(table, ast.Dict) and None not in table.keys else []
+
+    def _given(self, node: ast.expr) -> ast.expr | None:
+        """What a variable is given once, and keeps; an expression that is no variable itself."""
+        if not isinstance(node, ast.Name):
+            return node
+        owner = self.resolver.index.scope(node).owner(node.id)
+        bound = self.resolver.bindings(node)
+        if owner is None or len(bound) != 1 or bound[0].how is not How.ASSIGN or bound[0].path:
+            return None
+        return None if self.resolver.changed(owner, node.id) else bound[0].value
 
     def _holds_library(self, attribute: ast.Attribute) -> bool:
         """Whether an attribute is set to a name of a library, and is no method: `args.optimizer = torch.optim.Adam`."""

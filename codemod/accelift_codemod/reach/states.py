@@ -20,15 +20,24 @@ _NAME = STATE.partition("(")[0]
 
 
 def suffices(draft: Draft, edit: Edit) -> bool:
-    """Whether an edit stands in a class that cannot keep the accelerator, and the state of the processes is enough."""
+    """Whether an edit stands in a class that cannot keep the accelerator, or in a function that other files call as it
+    is, and the state of the processes is enough."""
     if edit.node is None or edit.by_state() is None:
         return False
     function = draft.function(edit.node)
+    if stays(draft, edit.node):
+        return True
     return (
         function is not None
         and isinstance(draft.facts.index.parents.get(function), ast.ClassDef)
         and draft.facts.resolver.instance(function) is None
     )
+
+
+def stays(draft: Draft, node: ast.AST) -> bool:
+    """Whether a node is in a function that other files call as it is, and that is to ask for the state."""
+    function = draft.function(node) if draft.facts.by_state else None
+    return function is not None and function.name in draft.facts.wanted
 
 
 def required(reach: Reach, edit: Edit) -> Edit:

@@ -12,6 +12,7 @@ from accelift_codemod.facts import Role, files, library, paths, position, signat
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.shares import named_after_samples
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.reach import states
 from accelift_codemod.rules import Rule
 
 _RULE = "SAVE"
@@ -249,7 +250,8 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
         guarded = draft.guarded(call)
         if guarded and not plain:
             return
-        if guarded or (plain and not self._opens(draft, call)) or not isinstance(statement, ast.Expr):
+        as_it_is = plain and not self._opens(draft, call) and not states.stays(draft, call)
+        if guarded or as_it_is or not isinstance(statement, ast.Expr):
             yield draft.edit(_RULE, call.func, Operation.BECOME, reason, "{accelerator}.save", need=Need.STRONG)
         elif draft.collective(statement) is not None:
             yield draft.finding(

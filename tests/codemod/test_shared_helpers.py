@@ -1,0 +1,107 @@
+"""Helpers that a script shares with one that is left alone: they ask for the state of the processes, and stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from projects import MODEL, outputs, write
+
+UTILS = """\
+import os
+import shutil
+
+import torch
+
+
+def save_checkpoint(state, best, folder):
+    path = os.path.join(folder, "last.pt")
+    torch.save(state, path)
+    if best:
+        shutil.copyfile(path, os.path.join(folder, "best.pt"))
+"""
+TRAIN = """\
+import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from model import Net
+from utils import save_checkpoint
+
+
+def main():
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    data = TensorDataset(torch.arange(256.0).view(64, 4), torch.arange(64) % 2)
+    loader = DataLoader(data, batch_size=16)
+    model = Net().to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(2):
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        save_checkpoint({"model": model.state_dict()}, epoch == 1, ".")
+
+
+main()
+"""
+OTHER = TRAIN.replace("DataLoader(data, batch_size=16)", "unknown(data)").replace(
+    "import torch\n", "import torch\nfrom deal import unknown\n", 1
+)
+GUARDED = """\
+    path = os.path.join(folder, "last.pt")
+    if PartialState().is_main_process:
+        torch.save(state, path)
+        if best:
+            shutil.copyfile(path, os.path.join(folder, "best.pt"))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_helper_of_a_script_that_is_left_alone_is_called_as_before() -> None:
+    write({"train.py": TRAIN, "other.py": OTHER, "utils.py": UTILS, "model.py": MODEL})
+    found = outputs("train.py", "other.py", "utils.py", "model.py")
+    assert set(found) == {"train.py", "utils.py"}
+    assert GUARDED in found["utils.py"] and "def save_checkpoint(state, best, folder):\n" in found["utils.py"]
+    call = 'save_checkpoint( {"model": accelerator.unwrap_model(model).state_dict()}, epoch == 1, "." )'
+    assert call in " ".join(found["train.py"].split())
+
+
+def test_a_network_that_a_helper_asks_for_its_state_is_handed_to_it_as_it_was() -> None:
+    utils = UTILS.replace("torch.save(state, path)", "torch.save(state.state_dict(), path)")
+    parts = {"train.py": TRAIN, "other.py": OTHER}
+    parts = {name: text.replace('{"model": model.state_dict()}', "model") for name, text in parts.items()}
+    write({**parts, "utils.py": utils, "model.py": MODEL})
+    found = outputs("train.py", "other.py", "utils.py", "model.py")
+    assert 'save_checkpoint(accelerator.unwrap_model(model), epoch == 1, ".")' in found["train.py"]
+    assert "        torch.save(state.state_dict(), path)\n" in found["utils.py"]
+
+
+def test_several_scripts_share_what_one_that_is_left_alone_does() -> None:
+    second = TRAIN.replace("lr=0.1", "lr=0.2")
+    write({"train.py": TRAIN, "second.py": second, "other.py": OTHER, "utils.py": UTILS, "model.py": MODEL})
+    found = outputs("train.py", "second.py", "other.py", "utils.py", "model.py")
+    assert set(found) == {"train.py", "second.py", "utils.py"} and GUARDED in found["utils.py"]
+
+
+def test_where_all_are_converted_the_helper_gets_the_accelerator() -> None:
+    second = TRAIN.replace("lr=0.1", "lr=0.2")
+    write({"train.py": TRAIN, "second.py": second, "utils.py": UTILS, "model.py": MODEL})
+    found = outputs("train.py", "second.py", "utils.py", "model.py")
+    assert "def save_checkpoint(state, best, folder, accelerator):\n" in found["utils.py"]
+    assert set(found) == {"train.py", "second.py", "utils.py"}
+
+
+@pytest.mark.parametrize("more", ["", "    print(loss)\n"])
+def test_a_helper_that_needs_more_than_the_state(more: str) -> None:
+    parts = {"train.py": TRAIN, "other.py": OTHER}
+    for name, text in parts.items():
+        text = text.replace("import save_checkpoint", "import save_checkpoint, step")
+        parts[name] = text.replace("F.cross_entropy(model(x), y).backward()", "step(F.cross_entropy(model(x), y))")
+    write({**parts, "utils.py": f"{UTILS}\n\ndef step(loss):\n{more}    loss.backward()\n", "model.py": MODEL})
+    assert not outputs("train.py", "other.py", "utils.py", "model.py")
