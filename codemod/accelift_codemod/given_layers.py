@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Function, Role, Value
+from accelift_codemod.facts import Function, How, Role, Value
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.signatures import argument
 from accelift_codemod.facts.touching import Touching
@@ -35,6 +35,8 @@ _REBUILDS = frozenset(
 _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 _EMPTY = ("Identity", "Dropout", "ReLU", "GELU", "Flatten", "Sigmoid", "Tanh", "Softmax", "MaxPool", "AvgPool")
 _OF_MODULES = ("modules", "named_modules", "children", "named_children")
+_OF_PARAMETERS = ("parameters", "named_parameters", "buffers", "named_buffers")
+_SIZES = frozenset({"shape", "size", "numel", "dim", "ndim"})
 _BUFFER = "register_buffer"
 PLACES = (ast.Attribute, ast.Subscript)
 _CHANGES = frozenset({ast.Assign, ast.AnnAssign, ast.Call})
@@ -66,6 +68,8 @@ def gains(draft: Draft, model: Value) -> bool:
         owner = call.func.value  # type: ignore[attr-defined]
         if draft.facts.runs(call) and any(found == model for _, found in _places(draft, call, owner)):
             return True
+    if any(found == model for node, owner in _replaced(draft) for _, found in _places(draft, node, owner)):
+        return True
     touching = Touching(draft.facts.resolver)
     parts = (node for name in _OF_MODULES for node in draft.facts.index.attributes.get(name, ()))
     return any(
@@ -73,6 +77,34 @@ def gains(draft: Draft, model: Value) -> bool:
         for node in parts
         if draft.facts.runs(node)
     )
+
+
+def _replaced(draft: Draft) -> Iterator[tuple[ast.AST, ast.expr]]:
+    """What gives parameters other numbers, `net.weight.data = torch.randn(3, 5)`, and what these are parts of: they may
+    be somewhere else, unless they are computed from those that were there."""
+    for read in draft.facts.index.attributes.get("data", ()):
+        statement = draft.facts.index.parents.get(read)
+        if not isinstance(statement, ast.Assign) or read not in statement.targets or not draft.facts.runs(statement):
+            continue
+        if not _is_of(statement.value, read.value):
+            yield statement, _parameters_of(draft, read.value) or read.value
+
+
+def _is_of(node: ast.expr, place: ast.expr) -> bool:
+    """Whether an expression is computed from the tensor in a place: not only from its size."""
+    sized = {part.value for part in walk(node) if isinstance(part, ast.Attribute) and part.attr in _SIZES}
+    spelled = ast.unparse(place)
+    same = (n for n in walk(node) if n.__class__ is place.__class__ and n not in sized)
+    return any(ast.unparse(n) == spelled for n in same)
+
+
+def _parameters_of(draft: Draft, node: ast.expr) -> ast.expr | None:
+    """The network whose parameters a loop binds a variable to."""
+    for binding in draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else ():
+        func = binding.value.func if isinstance(binding.value, ast.Call) else None
+        if binding.how is How.LOOP and isinstance(func, ast.Attribute) and func.attr in _OF_PARAMETERS:
+            return func.value
+    return None
 
 
 def _changed(draft: Draft, node: ast.AST) -> ast.expr | None:

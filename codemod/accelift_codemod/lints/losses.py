@@ -83,7 +83,7 @@ accelerator.backward(loss * accelerator.num_processes)  # accelift: backward(los
         return not (isinstance(node.op, ast.Mult) and literal) and self._may_be_sum(world, node)
 
     def _may_be_sum(self, world: World, node: ast.expr) -> bool:
-        return world.around(node) is None or world.layout(node) in (Layout.SUM, Layout.UNKNOWN)
+        return world.around(node) is None or world.layout(node) in (Layout.SUM, Layout.UNKNOWN, Layout.UNSURE)
 
     def _sum(self, world: World, node: ast.expr, depth: int = 0) -> ast.Call | None:
         """The call that makes a value a sum over samples, if it certainly is one and nothing else is done to it."""

@@ -422,4 +422,5 @@ accelerator.backward(loss)
                 found.append(draft.facts.layouts.read(loss, env))
                 if loop.node in draft.facts.index.ancestors(call):
                     break  # the others are around this one
-        return reduce(join, found) if found else later.layout(draft, call, loss)
+        layout = reduce(join, found) if found else later.layout(draft, call, loss)
+        return Layout.UNKNOWN if layout is Layout.UNSURE else layout

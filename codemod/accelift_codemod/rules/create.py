@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from accelift_codemod import device_texts
 from accelift_codemod.besides import kept_calls
 from accelift_codemod.blueprint import imports
 from accelift_codemod.borrowed import Known, known
@@ -283,8 +284,7 @@ accelerator = Accelerator(
     # ---- the device
 
     def _device(self, draft: Draft, variable: DeviceVariable, state: str = "{accelerator}") -> str:
-        suffix = ".type" if variable.is_string else ""
-        return f"{state}.device{suffix}"
+        return device_texts.of_variable(draft, variable, state)
 
     def _survives(self, draft: Draft, variable: DeviceVariable) -> bool:
         """Whether something still reads the variable."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 
-from accelift_codemod import inner_wraps, scattered
+from accelift_codemod import checkpoint_keys, inner_wraps, scattered
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import library, position, replicas
 from accelift_codemod.facts.index import FUNCTIONS
@@ -16,6 +17,7 @@ from accelift_codemod.reasons import Refused, refuse
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "DATAPARALLEL"
+_WITHOUT = "{key.removeprefix('module.'): value for key, value in {}.items()}"
 
 
 class DataParallel(Rule):
@@ -87,6 +89,7 @@ model = nn.DataParallel(model)
         wrapped = {what for call in calls for what in inner_wraps.key_of(draft, call)}
         inner_wraps.check_others(draft, inner, {*inside}, wrapped)
         yield from tolerant_loads(draft, _RULE, calls)
+        yield from compared_keys(draft, _RULE, calls)
         yield from scattered.moves(draft, _RULE, calls)
 
     def _own(self, draft: Draft) -> None:
@@ -259,6 +262,26 @@ def bare_reads(draft: Draft, rule: str, calls: list[ast.Call]) -> Iterator[Edit]
         yield draft.edit(rule, read, Operation.BECOME, "there is no wrapper around the model", text)
 
 
+def compared_keys(draft: Draft, rule: str, calls: list[ast.Call]) -> Iterator[Edit | Finding]:
+    """What is compared with the state of a wrapped model key by key may have been saved under the wrapper."""
+    if not calls or not saves_wrapped(draft, calls):
+        return
+    for other in checkpoint_keys.compared(draft, partial(_wrapped, draft, calls)):
+        place = checkpoint_keys.read(draft, other)
+        if place is not None:
+            yield draft.edit(rule, place, Operation.SURROUND, "an older checkpoint has the wrapper's prefix", _WITHOUT)
+        else:
+            text = draft.facts.short(other)
+            yield draft.finding(
+                "CKPT-KEYS",
+                Severity.WARNING,
+                other,
+                f"the keys of `{text}` are compared with those of the network, which have no `module.` any more: of a "
+                "checkpoint that was saved under the wrapper none is found",
+                f"take the prefix off: {_WITHOUT.replace('{}', text)}",
+            )
+
+
 def tolerant_loads(draft: Draft, rule: str, calls: list[ast.Call]) -> Iterator[Edit]:
     """What a wrapped model is loaded from may have been saved under the wrapper: the prefix is taken off."""
     if not saves_wrapped(draft, calls):
@@ -276,9 +299,9 @@ def tolerant_loads(draft: Draft, rule: str, calls: list[ast.Call]) -> Iterator[E
             continue
         why = "an older checkpoint has the wrapper's prefix"
         if _is_read(draft, state):
-            code = "{key.removeprefix('module.'): value for key, value in {}.items()}"
-            yield draft.edit(rule, state, Operation.SURROUND, why, code)
-        if not is_spelled_out(state):
+            yield draft.edit(rule, state, Operation.SURROUND, why, _WITHOUT)
+        own = checkpoint_keys.is_own(draft, state, partial(_wrapped, draft, calls))
+        if not is_spelled_out(state) or (own and not checkpoint_keys.is_updated(draft, state)):
             continue
         text = draft.facts.segment(state)
         code = f'{name}.nn.modules.utils.consume_prefix_in_state_dict_if_present({text}, "module.")'

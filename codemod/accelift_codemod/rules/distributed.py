@@ -15,7 +15,14 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.reasons import refuse
 from accelift_codemod.rules import Explained, Rule
-from accelift_codemod.rules.data_parallel import bare_reads, checkpoints, saves_wrapped, take_out, tolerant_loads
+from accelift_codemod.rules.data_parallel import (
+    bare_reads,
+    checkpoints,
+    compared_keys,
+    saves_wrapped,
+    take_out,
+    tolerant_loads,
+)
 
 _RULE = "DISTRIBUTED"
 _COPIES = ("copy.", "torch.optim.swa_utils.", "timm.utils.", "torch_ema.")
@@ -113,6 +120,7 @@ if accelerator.is_main_process:
             yield checkpoints(draft, wraps[0], "DistributedDataParallel")
         yield from bare_reads(draft, _RULE, wraps)
         yield from tolerant_loads(draft, _RULE, wraps)
+        yield from compared_keys(draft, _RULE, wraps)
         yield from scattered.moves(draft, _RULE, [c for c in wraps if c in single or _moves_inputs(draft, c)])
         for call in processes.samplers:
             if draft.facts.runs(call):

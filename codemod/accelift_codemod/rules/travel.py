@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod import device_texts
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function
 from accelift_codemod.facts.device_variables import DeviceVariable
@@ -88,16 +89,12 @@ train(model, accelerator, loader)
             else:
                 yield draft.edit(_RULE, argument, Operation.BECOME, reason, "{accelerator}")
         handed |= self._handed_on(draft, function, name)
-        suffix = ".type" if self._is_string(draft, function, name) else ""
+        named = self._is_string(draft, function, name)
         for load in draft.facts.loads(draft.facts.index.scopes[function], name):
             if load not in handed and not draft.gone(load):
-                yield draft.edit(
-                    _RULE,
-                    load,
-                    Operation.BECOME,
-                    "the parameter is the accelerator now",
-                    f"{{accelerator}}.device{suffix}",
-                )
+                state = "{accelerator}"
+                code = device_texts.of_read(draft, load, state) if named else f"{state}.device"
+                yield draft.edit(_RULE, load, Operation.BECOME, "the parameter is the accelerator now", code)
 
     def _handed_on(self, draft: Draft, function: ast.AST, name: str) -> set[ast.AST]:
         """Reads of the parameter that hand it on to another function that gets the accelerator in its place."""

@@ -91,7 +91,8 @@ class Unknown:
         return self.layouts.read(node, self._before(node))
 
     def _unknown(self, value: Shape) -> bool:
-        return any(map(self._unknown, value)) if isinstance(value, tuple) else value is Layout.UNKNOWN
+        unknown = (Layout.UNKNOWN, Layout.UNSURE)
+        return any(map(self._unknown, value)) if isinstance(value, tuple) else value in unknown
 
 
 class Lacking:

@@ -22,6 +22,8 @@ class Layout(Enum):
     BATCH = "a batch, or a collection of its tensors"
     ROWS = "dimension 0 runs over the samples"
     STACKED = "dimension 0 runs over the samples, several times"
+    WIDE = "dimension 0 runs over the samples, and another one has as many places as there are samples"
+    TALL = "dimension 1 runs over the samples, and dimension 0 has as many places as there are samples"
     TURNED = "dimension 0 runs over the samples in another order: backwards, or moved by some places"
     PICKED = "dimension 0 runs over some of the samples or of their parts, picked by what they are"
     PIECES = "pieces that the samples are cut into, or what numbers them"
@@ -43,6 +45,7 @@ class Layout(Enum):
     COUNT = "the number of samples"
     INVERSE = "one by the number of samples"
     SHAPE = "the shape of a sample-first tensor"
+    UNSURE = "not known, and samples may have met in it: its mean is not known, either"
     UNKNOWN = "not known"
 
     __hash__ = object.__hash__  # that of Enum is slower, and the tables of layouts ask for it all the time
@@ -128,11 +131,26 @@ COMPARING: tuple[set[Shape], ...] = (
     {Layout.TURNED, Layout.COLUMNS},
     {Layout.PICKED, Layout.COLUMNS},
     {Layout.ROWS, Layout.TURNED},
+    {Layout.WIDE, Layout.COLUMNS},
+    {Layout.ROWS, Layout.TALL},
+    {Layout.WIDE, Layout.TALL},
 )
 # Tensors that have, in dimension 0, something other than the samples one by one; and what becomes of them where that
 # of the samples themselves is something else. How many are picked is itself a sum over the samples.
 _INSTEAD: dict[Shape, dict[Shape, Shape]] = {
     Layout.TURNED: {Layout.ROWS: Layout.TURNED},
+    # A sum of what has each sample as often as there are samples is none over these.
+    Layout.WIDE: {
+        Layout.ROWS: Layout.WIDE,
+        Layout.COLUMNS: Layout.TALL,
+        Layout.SUM: Layout.UNSURE,
+        Layout.SHAPE: (Layout.COUNT, Layout.UNKNOWN, Layout.UNKNOWN, Layout.UNKNOWN),
+    },
+    Layout.TALL: {
+        Layout.COLUMNS: Layout.TALL,
+        Layout.ROWS: Layout.WIDE,
+        Layout.SUM: Layout.UNSURE,
+    },
     Layout.STACKED: {
         Layout.ROWS: Layout.STACKED,
         Layout.COUNT: Layout.UNKNOWN,
@@ -166,6 +184,7 @@ _INSTEAD: dict[Shape, dict[Shape, Shape]] = {
     },
 }
 ALTERED = tuple(_INSTEAD)
+_PLAIN: dict[Shape, Shape] = {Layout.TALL: Layout.COLUMNS}  # what such a tensor is otherwise: if none is told, ROWS
 
 
 def join(left: Shape, right: Shape) -> Shape:
@@ -174,6 +193,8 @@ def join(left: Shape, right: Shape) -> Shape:
         return left
     if Layout.MIXED in (left, right):
         return Layout.MIXED
+    if Layout.UNSURE in (left, right):
+        return Layout.UNSURE
     if isinstance(left, Record) and isinstance(right, Record):
         return left.or_else(right)
     if isinstance(left, tuple) and isinstance(right, tuple) and len(left) == len(right):
@@ -249,7 +270,7 @@ def element(value: Shape) -> Shape:
         return joined
     if value in (Layout.BATCH, Layout.PIECES):
         return Layout.ROWS if value is Layout.BATCH else Layout.PIECE
-    return value if value in (Layout.MIXED, *FIXED) else Layout.UNKNOWN
+    return value if value in (Layout.MIXED, Layout.UNSURE, *FIXED) else Layout.UNKNOWN
 
 
 def item(value: Shape, place: int) -> Shape:
@@ -263,7 +284,7 @@ def item(value: Shape, place: int) -> Shape:
     if value is Layout.SHAPE:
         return Layout.COUNT if place == 0 else Layout.CONST
     return (
-        value if value in (Layout.MIXED, Layout.RATE, *CURVING, *FIXED) else Layout.UNKNOWN
+        value if value in (Layout.MIXED, Layout.UNSURE, Layout.RATE, *CURVING, *FIXED) else Layout.UNKNOWN
     )  # of a vector of means, a mean
 
 
@@ -290,6 +311,8 @@ def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
         return _lists(operator, left, right)
     if Layout.MIXED in (left, right):
         return Layout.MIXED
+    if Layout.UNSURE in (left, right):
+        return Layout.UNSURE
     if Layout.RATE in (left, right):
         return _rated(operator, left, right)
     if isinstance(operator, ast.Div) and right in _SUMS and left in FIXED:
@@ -347,6 +370,8 @@ def elementwise(parts: Iterable[Shape]) -> Shape:
         or any(pair <= set(found) for pair in COMPARING)
     ):
         return Layout.MIXED
+    if Layout.UNSURE in found:
+        return Layout.UNSURE
     if any(part in ALTERED for part in found):
         return altered(found, elementwise)
     if all(p in FIXED for p in found):
@@ -365,8 +390,8 @@ def altered(parts: Sequence[Shape], done: Callable[[list[Shape]], Shape]) -> Sha
     if {Layout.ROWS, Layout.TURNED} <= set(parts):
         return Layout.MIXED
     if Layout.ROWS in parts or len(kinds) > 1:
-        return Layout.UNKNOWN
-    found = done([Layout.ROWS if part in kinds else part for part in parts])
+        return Layout.UNSURE if kinds & {Layout.WIDE, Layout.TALL} else Layout.UNKNOWN
+    found = done([_PLAIN.get(part, Layout.ROWS) if part in kinds else part for part in parts])
     return _like(kinds.pop(), found)
 
 

@@ -72,6 +72,8 @@ class Attributes:
             base = tensor(base)
         if base in (Layout.MIXED, Layout.SHIFTED):
             return Layout.CONST if node.attr == "shape" else Layout.MIXED
+        if base is Layout.UNSURE:
+            return Layout.UNKNOWN if node.attr == "shape" else base
         if base is Layout.PACKED:
             return Layout.PICKED if node.attr == "data" else Layout.UNKNOWN
         if base is Layout.PICKED and node.attr not in ("T", "mT"):

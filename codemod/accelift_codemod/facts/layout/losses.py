@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from accelift_codemod.facts import torch_ops as ops
-from accelift_codemod.facts.layout.algebra import CURVING, FIXED, Layout, Shape, altered
+from accelift_codemod.facts.layout.algebra import COMPARING, CURVING, FIXED, Layout, Shape, altered
 from accelift_codemod.facts.values import Value
 
 _WEIGHTS = frozenset({"weight", "ignore_index"})  # what makes a mean one by weights
@@ -55,7 +55,7 @@ def told(
 def _compared(name: str, arguments: list[Shape]) -> list[Shape]:
     """What a loss compares, by samples: that of CTC has one number for each, also if their targets are joined. What
     has them in dimension 1 is broadcast along what has them in dimension 0."""
-    if name in ops.ELEMENTWISE_LOSSES and {Layout.ROWS, Layout.COLUMNS} <= {*arguments[:2]}:
+    if name in ops.ELEMENTWISE_LOSSES and any(pair <= {*arguments[:2]} for pair in COMPARING):
         return [Layout.MIXED]
     if name not in ops.OF_EACH_SAMPLE:
         return arguments
@@ -88,10 +88,14 @@ def _given(call: ast.Call, name: str, tensors: int) -> dict[str, ast.expr] | Non
 def _reduced(keywords: dict[str, ast.expr], arguments: list[Shape], weighted: bool) -> Shape:
     if any(a in (Layout.MIXED, Layout.SHIFTED, Layout.RATE, *CURVING) for a in arguments):
         return Layout.MIXED  # of a statistic of the batch, or weighted by one
+    if Layout.UNSURE in arguments:
+        return Layout.UNSURE
     if Layout.PLACES in arguments:
         return Layout.MIXED  # which sample of the batch it is, is to be told
     if {Layout.ROWS, Layout.TURNED} <= set(arguments):
         return Layout.MIXED
+    if Layout.WIDE in arguments or Layout.TALL in arguments:
+        return altered([Layout.WIDE], lambda parts: _reduced(keywords, parts, weighted))
     if Layout.TURNED in arguments:
         return altered([Layout.TURNED], lambda parts: _reduced(keywords, parts, weighted))
     if arguments and all(a in FIXED for a in arguments):

@@ -82,6 +82,8 @@ class Modules:
             return self.function(method, by_name, value.declaration)
         if Layout.MIXED in everything or Layout.SHIFTED in everything:
             return Layout.MIXED
+        if Layout.UNSURE in everything:
+            return Layout.UNSURE
         known = pretrained.returned([value], arguments, keywords)
         if known is not None:
             return known

@@ -25,7 +25,7 @@ from accelift_codemod.facts.layout.algebra import (
 from accelift_codemod.facts.layout.by_class import of_classes
 from accelift_codemod.facts.layout.columns import columns, over_samples
 from accelift_codemod.facts.layout.contracted import einsum, tensordot
-from accelift_codemod.facts.layout.pairs import paired
+from accelift_codemod.facts.layout.pairs import adds_copies, expanded, paired, spread
 from accelift_codemod.facts.layout.products import integer, swaps
 from accelift_codemod.facts.signatures import argument
 
@@ -106,6 +106,9 @@ def method(
         return receiver if receiver in (*CURVING, Layout.COUNT, Layout.MIXED) else Layout.UNKNOWN
     if receiver is Layout.MIXED:
         return Layout.CONST if name in ("size", "numel", "dim") else Layout.MIXED
+    if receiver is Layout.UNSURE:
+        unsaid = name in ("size", "numel", "nelement", "dim", "ndimension")
+        return Layout.UNKNOWN if unsaid else Layout.MIXED if Layout.MIXED in arguments else receiver
     if receiver is Layout.SHIFTED and name in ("detach", "cpu", "cuda", "to", "clone", "float", "double"):
         return receiver
     if receiver is Layout.SHIFTED and name in ("size", "numel", "nelement", "dim"):
@@ -114,7 +117,7 @@ def method(
         if name in ("matmul", "mm") and arguments:
             return combine(ast.MatMult(), receiver, arguments[0])
         if name in _OF_SHAPES or _widens(name, call, arguments):
-            return receiver
+            return Layout.TALL if name == "expand" and arguments[0] is Layout.COUNT else receiver
         return (
             Layout.ROWS
             if name == "t" or swaps(name, call.args)
@@ -125,6 +128,8 @@ def method(
         return picks
     if receiver is Layout.STACKED and _cuts(name, call, 0):
         return Layout.BATCH
+    if adds_copies(name, call, receiver, 0, rank):
+        return Layout.UNSURE
     if receiver in ALTERED:
         return altered([receiver, *arguments], lambda parts: method(name, call, parts[0], parts[1:], keywords, rank))
     if receiver is Layout.PLACES:
@@ -210,11 +215,13 @@ def operation(
         arguments = everything[: len(arguments)]  # as long as the longest sample: what padding is, is told elsewhere
     if Layout.MIXED in everything or Layout.RATE in everything:
         return Layout.MIXED
+    if Layout.UNSURE in everything and name not in ops.LIKE:
+        return Layout.UNSURE
     if name in ops.SIZED:
         sizes = arguments[0] if arguments else Layout.UNKNOWN
         first = sizes[0] if isinstance(sizes, tuple) and sizes else sizes
         if first in (Layout.COUNT, Layout.SHAPE):
-            return Layout.ROWS
+            return Layout.WIDE if spread(arguments) else Layout.ROWS
         return Layout.CONST if first in FIXED else Layout.UNKNOWN
     if name in ("cat", "concat", "concatenate", "stack", "hstack"):
         return _join_tensors(name, call, arguments)
@@ -247,6 +254,8 @@ def operation(
         return picks
     if arguments[:1] == [Layout.STACKED] and _cuts(name, call, offset):
         return Layout.BATCH
+    if arguments and adds_copies(name, call, arguments[0], offset, rank):
+        return Layout.UNSURE
     if any(a in ALTERED for a in arguments):
         return altered(arguments, lambda parts: operation(name, call, parts, keywords, offset, rank))
     first = arguments[0] if arguments else tensor(keywords.get("input", Layout.UNKNOWN))
@@ -279,6 +288,8 @@ def operation(
         return Layout.MIXED  # over all of them
     if name in ops.ROW_WISE and any(o in CURVING for o in others):
         return Layout.MIXED  # `F.linear(x, prototypes)`
+    if name == "expand" and (wide := expanded(call, others, offset, rank)) is not None:
+        return wide
     if name == "expand" and _is_wide(call):
         return Layout.ROWS
     if any(o in (Layout.UNKNOWN, *SCALARS) for o in others):

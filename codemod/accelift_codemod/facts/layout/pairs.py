@@ -11,6 +11,7 @@ from accelift_codemod.facts.signatures import argument
 
 _SAMPLES = (Layout.ROWS, Layout.COLUMNS, Layout.PLACES)
 _MATRIX = 2  # dimensions
+_EVEN = frozenset("mean max min amax amin median mode argmax argmin any all".split())  # of copies, what one of them is
 
 
 def paired(name: str, call: ast.Call, arguments: list[Shape], offset: int, rank: int | None) -> Shape | None:
@@ -47,7 +48,7 @@ def _repeated(name: str, call: ast.Call, arguments: list[Shape], offset: int, ra
     if arguments[0] is not Layout.ROWS:
         return None
     if name != "repeat_interleave" and integer(given[0]) == 1 and Layout.COUNT in told and rank == len(given):
-        return Layout.ROWS  # each sample beside as many others
+        return Layout.WIDE  # each sample beside as many others
     if told[0] is not Layout.COUNT:
         return None
     if name == "repeat_interleave":
@@ -63,3 +64,36 @@ def _distances(left: Shape, right: Shape, rank: int | None) -> Shape:
     if len(samples) == 1:
         return Layout.ROWS if left is Layout.ROWS else Layout.UNKNOWN
     return Layout.UNKNOWN if rank is None else Layout.MIXED if rank == _MATRIX else Layout.ROWS
+
+
+def spread(sizes: list[Shape]) -> bool:
+    """Whether a dimension after the first is told to have as many places as there are samples."""
+    told = sizes[0] if sizes and isinstance(sizes[0], tuple) else sizes
+    return Layout.COUNT in told[1:]
+
+
+def expanded(call: ast.Call, sizes: list[Shape], offset: int, rank: int | None) -> Shape | None:
+    """What `expand` makes of samples where it is told their number for another dimension, or gives them one more."""
+    given = call.args[offset:]
+    given = given[0].elts if given and isinstance(given[0], (ast.Tuple, ast.List)) else given
+    told = list(sizes[0]) if sizes and isinstance(sizes[0], tuple) else sizes
+    if not told or len(told) < len(given):
+        return None
+    if rank is not None and len(given) > rank:
+        one = len(given) == rank + 1
+        return (Layout.TALL if told[0] is Layout.COUNT else Layout.COLUMNS) if one else Layout.UNKNOWN
+    first = told[0] is Layout.COUNT or integer(given[0]) == -1
+    return Layout.WIDE if first and spread(told) else None
+
+
+def adds_copies(name: str, call: ast.Call, kind: Shape, offset: int, rank: int | None) -> bool:
+    """Whether a function adds up what there is of a sample as often as there are samples, or compares that."""
+    if kind is not Layout.WIDE or name not in ops.REDUCES or name in _EVEN:
+        return False
+    told = argument(call, ops.DIMENSION_PLACE.get(name, 0) + offset, "dim")
+    places = told.elts if isinstance(told, (ast.Tuple, ast.List)) else [told]
+    return told is not None and any(_is_of_copies(integer(place), rank) for place in places)
+
+
+def _is_of_copies(place: int | None, rank: int | None) -> bool:
+    return place in (None, 1) or (rank is not None and place == 1 - rank)

@@ -41,6 +41,8 @@ class Subscripts:
             base = tensor(base)
         if base in (Layout.MIXED, Layout.SHIFTED):
             return Layout.MIXED
+        if base is Layout.UNSURE:
+            return base
         if (
             base is Layout.SHAPE
             and (of := _shaped(node.value)) is not None

@@ -1,0 +1,108 @@
+"""Checkpoints that are compared with the state of a network key by key: `if k in state: state[k] = v`.
+
+The state of a network that is not wrapped any more has no `module.` in its keys: an older checkpoint has.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts.index import How
+from accelift_codemod.facts.tree import walk
+
+_MOST_STEPS = 4
+_KEYED = frozenset({"items", "keys"})
+
+
+def compared(draft: Draft, is_wrapped: Callable[[ast.expr], bool]) -> Iterator[ast.expr]:
+    """The dicts whose keys are looked for in the state of a network that was wrapped, or the other way round."""
+    said: set[str] = set()
+    for name, dicts in _keyed(draft):
+        own = [one for one in dicts if is_own(draft, one, is_wrapped)]
+        if own and not _is_respelled(draft, name):
+            filled = {ast.unparse(one) for one in dicts if _is_filled(draft, one)}
+            for other in (one for one in dicts if one not in own):
+                spelled = ast.unparse(other)
+                if spelled not in said | filled:
+                    said.add(spelled)
+                    yield other
+
+
+def is_updated(draft: Draft, node: ast.expr) -> bool:
+    """Whether entries of another dict are put into one."""
+    calls = draft.facts.index.methods.get("update", [])
+    return any(ast.unparse(call.func.value) == ast.unparse(node) for call in calls)  # type: ignore[attr-defined]
+
+
+def _is_filled(draft: Draft, node: ast.expr) -> bool:
+    """Whether an entry is put into a dict, or it begins with none."""
+    parent = draft.facts.index.parents.get(node)
+    return isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store)
+
+
+def is_own(draft: Draft, node: ast.expr, is_wrapped: Callable[[ast.expr], bool]) -> bool:
+    """Whether a dict is the state of a network that was wrapped, as it is now."""
+    made = _made(draft, node)
+    func = made.func if isinstance(made, ast.Call) else None
+    return isinstance(func, ast.Attribute) and func.attr == "state_dict" and is_wrapped(func.value)
+
+
+def read(draft: Draft, node: ast.expr) -> ast.expr | None:
+    """The expression by which a dict is read from a file, or taken out of what is."""
+    place = _made(draft, node)
+    inner, steps = place, 0
+    while steps < _MOST_STEPS:
+        while isinstance(inner, ast.Subscript) and isinstance(inner.slice, ast.Constant):
+            inner = inner.value
+        if isinstance(inner, ast.Call) and draft.facts.resolver.qualified(inner.func) == "torch.load":
+            return place
+        further = _made(draft, inner)
+        if further is inner:
+            break
+        inner, steps = further, steps + 1
+    return None
+
+
+def _made(draft: Draft, node: ast.expr) -> ast.expr:
+    """What a variable is set to, if in one place."""
+    bindings = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
+    only = bindings[0] if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path else None
+    return only.value if only is not None and only.value is not None else node
+
+
+def _keyed(draft: Draft) -> Iterator[tuple[ast.Name, list[ast.expr]]]:
+    """The variables that are keys, with the dicts that they are keys of, or may be."""
+    found: dict[tuple[object, str], tuple[ast.Name, list[ast.expr]]] = {}
+
+    def note(key: ast.expr, of: ast.expr) -> None:
+        if isinstance(key, ast.Name) and isinstance(of, (ast.Name, ast.Attribute, ast.Call)):
+            scope = draft.facts.index.scope(key).owner(key.id)
+            found.setdefault((scope, key.id), (key, []))[1].append(of)
+
+    for node in walk(draft.facts.tree):
+        if isinstance(node, (ast.For, ast.comprehension)):
+            key = node.target.elts[0] if isinstance(node.target, ast.Tuple) and node.target.elts else node.target
+            func = node.iter.func if isinstance(node.iter, ast.Call) else None
+            keyed = isinstance(func, ast.Attribute) and func.attr in _KEYED
+            note(key, func.value if keyed and isinstance(func, ast.Attribute) else node.iter)
+        elif isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            of = node.comparators[0]
+            keys = isinstance(of, ast.Call) and isinstance(of.func, ast.Attribute) and of.func.attr == "keys"
+            note(node.left, of.func.value if keys else of)  # type: ignore[attr-defined]
+        elif isinstance(node, ast.Subscript):
+            note(node.slice, node.value)
+    yield from (one for one in found.values() if draft.facts.runs(one[0]))
+
+
+def _is_respelled(draft: Draft, key: ast.Name) -> bool:
+    """Whether a key is made another one: `k[7:]`, `k.replace("module.", "")`."""
+    owner = draft.facts.index.scope(key).owner(key.id)
+    reads = owner.loads.get(key.id, []) if owner is not None else []
+    parents = (draft.facts.index.parents.get(read) for read in reads)
+    return any(
+        isinstance(parent, (ast.Attribute, ast.BinOp, ast.FormattedValue))
+        or (isinstance(parent, ast.Subscript) and parent.value in reads)
+        for parent in parents
+    )

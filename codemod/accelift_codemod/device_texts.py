@@ -1,0 +1,63 @@
+"""Names of devices that a script takes apart: `int(dev.split(":")[1])` asks for the number, which a kind has not."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from functools import partial
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts.device_names import names
+from accelift_codemod.facts.device_variables import DeviceVariable
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.measured.onward import reached
+
+# Methods of texts that find something in them, or put something else there.
+_PARTS = frozenset(
+    "split rsplit partition rpartition index rindex find rfind replace removeprefix lstrip strip".split()
+)
+
+
+def of_variable(draft: Draft, variable: DeviceVariable, state: str) -> str:
+    """The code for the device of a process in place of one that a variable has."""
+    device = f"{state}.device"
+    if not variable.is_string:
+        return device
+    return _named(draft, _reads(draft, variable), device)
+
+
+def of_read(draft: Draft, read: ast.Name, state: str) -> str:
+    """The same in place of the name of a device that one place reads."""
+    return _named(draft, [read], f"{state}.device")
+
+
+def _named(draft: Draft, reads: Sequence[ast.Name | ast.Attribute], device: str) -> str:
+    """The name of a device: with its number, if something asks for that."""
+    known = [names(draft.facts.devices, read) for read in reads[:1]]
+    numbered = any(":" in name for found in known for name in found or ())
+    return f"str({device})" if numbered and _is_taken_apart(draft, reads) else f"{device}.type"
+
+
+def _reads(draft: Draft, variable: DeviceVariable) -> list[ast.Name | ast.Attribute]:
+    if variable.scope is not None:
+        found = draft.facts.loads(variable.scope, variable.name)
+        return [n for n in found if set(draft.facts.resolver.bindings(n)) & {*variable.bindings}]
+    spelled = draft.facts.index.attributes.get(variable.name, [])
+    return [n for n in spelled if isinstance(n.ctx, ast.Load) and draft.facts.segment(n) == variable.text]
+
+
+def _is_taken_apart(draft: Draft, reads: Sequence[ast.Name | ast.Attribute]) -> bool:
+    """Whether something is cut out of a name, or looked for in it, wherever it gets."""
+    return any(_is_cut(draft, read) for read in reached(draft, reads, stop=partial(_is_end, draft)))
+
+
+def _is_end(draft: Draft, node: ast.AST) -> bool:
+    """Whether a node is a call that makes something else of a name: no function of the script."""
+    return isinstance(node, ast.Call) and not isinstance(draft.facts.resolver.callee(node), (*FUNCTIONS, ast.ClassDef))
+
+
+def _is_cut(draft: Draft, read: ast.expr) -> bool:
+    parent = draft.facts.index.parents.get(read)
+    if isinstance(parent, ast.Subscript):
+        return parent.value is read
+    return isinstance(parent, ast.Attribute) and parent.attr in _PARTS
