@@ -133,15 +133,15 @@ class Facts:
 
     @cached_property
     def layouts(self) -> Layouts:
-        return Layouts(self.objects, self.extents, hooked=self._hooked)
+        return Layouts(self.objects, self.extents, hooked=self._hooked, registered=self._registered)
 
     def layouts_where(self, whole: frozenset[ast.AST]) -> Layouts:
         """The interpreter to which some expressions do not depend on the batch."""
-        return Layouts(self.objects, self.extents, whole, self._hooked)
+        return Layouts(self.objects, self.extents, whole, self._hooked, self._registered)
 
     @cached_property
     def supposed(self) -> Supposing:
-        return Supposing(self.objects, self.extents, hooked=self._hooked)
+        return Supposing(self.objects, self.extents, self._hooked, self._registered)
 
     def _hooked(self) -> dict[ast.expr, list[hooks.Kept]]:
         """What hooks of networks have put where, by the places that read it."""
@@ -150,6 +150,9 @@ class Facts:
             for read in hooks.reads(self, one):
                 found.setdefault(read, []).append(one)
         return found
+
+    def _registered(self) -> list[tuple[ast.Call, hooks.Hook]]:
+        return hooks.registered(self)
 
     @cached_property
     def doubted(self) -> Doubting:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from accelift_codemod.facts.classes import is_static
 from accelift_codemod.facts.effects import computes_with
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.keeping import PUTS
@@ -14,6 +15,7 @@ from accelift_codemod.facts.tree import walk
 
 if TYPE_CHECKING:
     from accelift_codemod.facts import Facts
+    from accelift_codemod.facts.resolve import Resolver
 
 FORWARD, BEFORE = "register_forward_hook", "register_forward_pre_hook"
 _REGISTERS = (FORWARD, BEFORE, "register_full_backward_hook", "register_backward_hook")
@@ -41,6 +43,20 @@ def kept(facts: Facts) -> Iterator[Kept]:
             hooks = dict.fromkeys(functions(facts, call.args[0])) if call.args and facts.runs(call) else ()
             for hook in hooks:
                 yield from (Kept(call, hook, place, put) for place, put in _puts(facts, hook))
+
+
+def registered(facts: Facts) -> list[tuple[ast.Call, Hook]]:
+    """The hooks that run before a network or a part of it, or after, and where they are registered."""
+    calls = (c for name in (FORWARD, BEFORE) for c in facts.index.methods.get(name, []) if c.args and facts.runs(c))
+    return [(call, hook) for call in calls for hook in dict.fromkeys(functions(facts, call.args[0]))]
+
+
+def parameters(resolver: Resolver, hook: Hook) -> list[str]:
+    """The parameters of a hook that its network gives it something for."""
+    names = [p.arg for p in (*hook.args.posonlyargs, *hook.args.args)]
+    if isinstance(hook, ast.Lambda) or not isinstance(resolver.index.parents.get(hook), ast.ClassDef):
+        return names
+    return names if is_static(hook) else names[1:]
 
 
 def reads(facts: Facts, one: Kept) -> list[ast.Name | ast.Attribute]:

@@ -6,6 +6,7 @@ import ast
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from accelift_codemod.facts import hooks
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.handmade.dealing import Dealing
 from accelift_codemod.facts.handmade.proof import HARMLESS, Proof, has_rows, stored
@@ -31,7 +32,7 @@ class Handmade:
         self.facts = facts
         self.index = facts.index
         self.resolver = facts.resolver
-        self.layouts = Picked(facts.objects, facts.extents)
+        self.layouts = Picked(facts.objects, facts.extents, lambda: hooks.registered(facts))
         self.proof = Proof(self)
 
     @cached_property

@@ -343,6 +343,8 @@ def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
         return Layout.UNKNOWN if whole else _divide(left, right)
     if isinstance(operator, ast.MatMult) and left is Layout.ROWS and right in CURVING:
         return Layout.MIXED
+    if isinstance(operator, ast.MatMult) and Layout.COLUMNS in (left, right):
+        return Layout.COLUMNS if {left, right} <= {Layout.COLUMNS, *FIXED} and left is not right else Layout.UNSURE
     if Layout.ROWS in (left, right) and {left, right} <= {Layout.ROWS, *FIXED}:
         if isinstance(operator, ast.MatMult) and left is not Layout.ROWS:
             return Layout.UNKNOWN

@@ -22,6 +22,8 @@ from accelift_codemod.facts.layout import (
     operations,
     pretrained,
     products,
+    spelled,
+    vectorised,
     views,
     wrapped,
 )
@@ -73,6 +75,7 @@ class Calls:
         return value
 
     def _given(self, call: ast.Call, env: Environment, frame: Frame) -> Shape:
+        call = spelled.named(self.resolver, call)
         func = call.func
         qualified = self.resolver.library_function(func)
         call = self.resolver.whole(call) if qualified is not None else call  # of `partial(F.mse_loss, reduction="sum")`
@@ -93,6 +96,8 @@ class Calls:
             layouts = {self.layouts.read(f, env, frame) for f in factors}
             if Layout.ROWS in layouts and layouts <= {Layout.ROWS, *FIXED}:
                 return Layout.ROWS
+            if Layout.COLUMNS in layouts and all(self.layouts.read(f, env, frame) not in FIXED for f in factors):
+                return Layout.MIXED  # `torch.bmm(z[None], z.t()[None])`
         averaged = products.whole_mean(call, qualified)
         if averaged is not None and self.layouts.read(averaged, env, frame) is Layout.UNKNOWN:
             chosen = self.layouts.choosing
@@ -101,6 +106,12 @@ class Calls:
         compares = (qualified or "").startswith("torch.") or self.resolver.only(func, Role.LOSS)
         if compares and len(call.args) > 1 and self.layouts.neighbours(call.args[0], call.args[1], env, frame):
             return Layout.MIXED
+        sides = spelled.set_against(self.resolver, call, qualified)
+        if sides is not None and self.layouts.crossed(*sides, env, frame):
+            return Layout.MIXED
+        made_by = vectorised.mapping(self.layouts, func)
+        if made_by is not None:
+            return vectorised.mapped(self.layouts, made_by, call, arguments, env, frame)
         ranked = self.layouts.choosing.ranked(call, qualified or "")
         if ranked is not None and self.layouts.read(ranked, env, frame) in (Layout.ROWS, Layout.PICKED):
             return (Layout.MIXED, Layout.MIXED) if choosing.with_places(call, qualified) else Layout.MIXED

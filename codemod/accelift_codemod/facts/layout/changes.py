@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import builtins
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from accelift_codemod.facts.index import How, Scope, position
 from accelift_codemod.facts.layout import entries
 from accelift_codemod.facts.layout.algebra import (
     ALTERED,
@@ -21,6 +24,7 @@ from accelift_codemod.facts.layout.algebra import (
     Shape,
 )
 from accelift_codemod.facts.layout.products import integer
+from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.tree import walk
 
 if TYPE_CHECKING:
@@ -43,6 +47,30 @@ class Changes:
         # Tensors that it changes where they are, by their places; and the environment in which it is read.
         self._altering: list[tuple[ast.expr, Shape]] = []
         self._env: Environment | None = None
+        # Variables that are watched, and what becomes in place of the tensors that they hold, or others of the batch.
+        self._watched: tuple[frozenset[str], list[Shape]] | None = None
+
+    @contextmanager
+    def watched(self, names: frozenset[str]) -> Iterator[list[Shape]]:
+        """What becomes, where they are, of tensors that depend on the batch, and of what some variables hold."""
+        outer, seen = self._watched, list[Shape]()
+        self._watched = names, seen
+        try:
+            yield seen
+        finally:
+            self._watched = outer
+
+    def _watch(self, place: ast.expr, value: Shape, env: Environment) -> None:
+        if self._watched is None:
+            return
+        names, seen = self._watched
+        root = place
+        while isinstance(root, (ast.Attribute, ast.Subscript)):
+            root = root.value
+        held = self._held(place, env) if isinstance(place, _PLACES) else None
+        own = isinstance(root, ast.Name) and root.id in names
+        if own or (held is not None and held not in FIXED):
+            seen.append(value)
 
     def evaluated(self, node: ast.expr, env: Environment, frame: Frame) -> Shape:
         """The layout of an expression of a statement that runs, once it has changed the dicts that it changes."""
@@ -52,7 +80,8 @@ class Changes:
         for record, new in self._becoming:
             entries.replace(env, record, new)
         for place, changed in self._altering:
-            self._alter(place, changed, env)
+            for one in (place, *self._others(place)):
+                self._alter(one, changed, env)
         self._becoming, self._altering, self._env = outer
         return value
 
@@ -69,6 +98,7 @@ class Changes:
         """Note what a call makes of a tensor where it is: `h.sub_(h.mean(0))`, `torch.clamp(loss, 1, out=loss)`."""
         changed = self._changed(call)
         if changed is not None:
+            self._watch(self._root(changed), value, env)
             self.altered(self._root(changed), value, env)
 
     def altered(self, place: ast.expr, value: Shape, env: Environment) -> None:
@@ -105,6 +135,40 @@ class Changes:
                 return node
             node = inner
 
+    def _others(self, place: ast.expr) -> list[ast.Name]:
+        """Other variables of the function that hold the tensor, which a variable holds: after `l = loss`, `loss`."""
+        if not isinstance(place, ast.Name):
+            return []
+        bound = self._named_after(self.layouts.index.scope(place))
+        found: list[ast.Name] = []
+        queue = [place.id]
+        for name in queue:
+            for target, root in bound:
+                if name in (target.id, root.id) and position(target) < position(place):
+                    other = root if name == target.id else target
+                    if other.id not in queue and not self._is_bound_between(target, place):
+                        queue.append(other.id)
+                        found.append(other)
+        return found
+
+    @memoised
+    def _named_after(self, scope: Scope) -> list[tuple[ast.Name, ast.Name]]:
+        """The variables that are bound to the tensor of another one, with that one."""
+        found: list[tuple[ast.Name, ast.Name]] = []
+        for binding in (b for bindings in scope.bindings.values() for b in bindings):
+            value = binding.value if binding.how is How.ASSIGN and not binding.path else None
+            root = self._root(value) if value is not None else None
+            if isinstance(root, ast.Name) and isinstance(binding.node, ast.Name) and root.id != binding.name:
+                found.append((binding.node, root))
+        return found
+
+    def _is_bound_between(self, target: ast.Name, place: ast.Name) -> bool:
+        """Whether one of two variables is something else by the time that a tensor is changed."""
+        scope = self.layouts.index.scope(place)
+        value = next((root for one, root in self._named_after(scope) if one is target), target)
+        bound = [b for name in (target.id, value.id) for b in scope.bindings.get(name, ()) if b.node is not target]
+        return any(position(target) < position(b.node) < position(place) for b in bound if b.how is not How.AUGMENT)
+
     def _alter(self, place: ast.expr, value: Shape, env: Environment) -> None:
         """A tensor has been changed where it is: samples may have met, a mean may be none any more."""
         before = self._held(place, env)
@@ -122,6 +186,7 @@ class Changes:
 
     def augmented(self, target: ast.expr, value: Shape, env: Environment) -> None:
         """What `loss *= weight` makes of a tensor that a function was given; numbers stay what they are."""
+        self._watch(target, value, env)
         if isinstance(target, ast.Name) and env.get(HANDED + target.id) in (*CURVING, Layout.ROWS, *ALTERED):
             self._alter(target, value, env)
 
@@ -158,6 +223,7 @@ class Changes:
             entries.replace(env, base, entries.given(base, target.slice, value))
         elif isinstance(base, Listed):
             entries.replace(env, base, entries.put(base, target.slice, value))
+        self._watch(target.value, value, env)
         if not isinstance(target.value, ast.Name):
             return
         parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.effects import loads, stores
-from accelift_codemod.facts.layout import each
+from accelift_codemod.facts.layout import decided, each
 from accelift_codemod.facts.layout.algebra import (
     CURVING,
     FIXED,
@@ -53,6 +53,8 @@ def comprehension(layouts: Layouts, node: Comprehension, env: Environment, frame
             return kind(parts)
         each_one = layouts.entry(iterated)
         layouts.assign(generator.target, each_one, inner)
+        if any(decided.goes_by(layouts, test, inner, frame) for test in generator.ifs):
+            return Layout.MIXED
     result = layouts.read(made, inner, frame)
     if result is Layout.ROWS and (iterated is Layout.BATCH or _copies_batch(layouts, node, env, frame)):
         return Layout.BATCH

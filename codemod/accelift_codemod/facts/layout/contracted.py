@@ -10,19 +10,64 @@ from accelift_codemod.facts.signatures import argument
 
 
 def einsum(call: ast.Call, arguments: list[Shape]) -> Shape:
-    """A product of tensors, with the dimensions of each told by letters: `"id,jd->ij"` compares each with each."""
-    equation = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
-    terms, arrow, result = equation.replace(" ", "").partition("->") if isinstance(equation, str) else ("", "", "")
-    given = list(zip(terms.split(","), arguments[1:], strict=False))
-    letters = {term[:1] for term, layout in given if layout is Layout.ROWS}
-    if not arrow or not letters or "." in terms or any(lay not in (Layout.ROWS, *FIXED) for _, lay in given):
+    """A product of tensors, with the dimensions of each told by letters: `"id,jd->ij"` compares each with each. They
+    may be told by numbers in lists, too: `einsum(a, [0, 1], b, [2, 1], [0, 2])`."""
+    told = _lettered(call, arguments)
+    samples = any(part in _SAMPLES for part in arguments)
+    if told is None:
+        return Layout.UNSURE if samples else Layout.UNKNOWN
+    given, result = told
+    letters = {term[place] for term, layout in given if (place := _SAMPLES.get(layout, 9)) < len(term)}
+    if not letters:
+        return Layout.UNSURE if samples else Layout.UNKNOWN
+    if any(layout not in (*_SAMPLES, *FIXED) for _, layout in given):
         return Layout.UNKNOWN
     if len(letters) > 1:
         return Layout.MIXED
     (letter,) = letters
-    if letter not in result and all(layout is Layout.ROWS or letter not in term for term, layout in given):
+    if letter not in result and all(layout in _SAMPLES or letter not in term for term, layout in given):
         return Layout.SUM
-    return Layout.ROWS if result[:1] == letter else Layout.UNKNOWN
+    if result[:1] == [letter]:
+        return Layout.ROWS
+    return Layout.COLUMNS if result[1:2] == [letter] else Layout.UNKNOWN
+
+
+_SAMPLES: dict[Shape, int] = {Layout.ROWS: 0, Layout.COLUMNS: 1}  # the dimension of the samples
+_Terms = list[tuple[list[str], Shape]]
+
+
+def _lettered(call: ast.Call, arguments: list[Shape]) -> tuple[_Terms, list[str]] | None:
+    """The letters of the dimensions of each tensor, and of the result; None if they cannot be told."""
+    first = call.args[0] if call.args else None
+    if isinstance(first, ast.Constant) and isinstance(first.value, str):
+        terms, arrow, result = first.value.replace(" ", "").partition("->")
+        layouts = arguments[1:]
+        if len(layouts) == 1 and isinstance(layouts[0], tuple):
+            layouts = list(layouts[0])
+        split = [_letters(term) for term in terms.split(",")]
+        if len(split) != len(layouts):
+            return None
+        every = [letter for term in split for letter in term]
+        free = sorted(letter for letter in {*every} if every.count(letter) == 1 or letter == "...")
+        return list(zip(split, layouts, strict=True)), _letters(result) if arrow else free
+    numbered = [_numbers(node) for node in call.args]
+    pairs = list(zip(arguments[0::2], numbered[1::2], strict=False))
+    if len(arguments) % 2 == 0 or numbered[-1] is None or any(dims is None for _, dims in pairs):
+        return None
+    return [(dims or [], layout) for layout, dims in pairs], numbered[-1]
+
+
+def _letters(term: str) -> list[str]:
+    before, dots, after = term.partition("...")
+    return [*before, dots, *after] if dots else [*before]
+
+
+def _numbers(node: ast.expr) -> list[str] | None:
+    """The numbers in a list that is written out, as letters."""
+    if not isinstance(node, (ast.List, ast.Tuple)):
+        return None
+    found = [integer(part) for part in node.elts]
+    return None if None in found else [str(number) for number in found]
 
 
 def tensordot(call: ast.Call, left: Shape, right: Shape, offset: int) -> Shape:

@@ -35,6 +35,8 @@ _CUTS = frozenset({"split", "chunk"})
 _PLACED = frozenset({"size", "transpose", "swapaxes", "permute", "mean", "sum", "max", "softmax", "log_softmax"})
 # Layers whose first two arguments are numbers.
 _SIZED = frozenset({"torch.nn.Linear", "torch.nn.Embedding", "torch.nn.Conv1d", "torch.nn.Conv2d"})
+# Methods that change nothing about a tensor but where its numbers are, or whether gradients flow through it.
+_SAME = frozenset({"detach", "clone", "contiguous", "cpu", "cuda"})
 _MOST_STEPS = 40
 _MOST_NAMES = 4
 
@@ -52,6 +54,49 @@ class Dimensions:
         """Whether a product of two tensors that have the samples in dimension 0 is one for each of these by itself."""
         first, second = self.of(left), self.of(right)
         return first is not None and first == second and first > 2
+
+    def differ(self, left: ast.expr, right: ast.expr) -> bool:
+        """Whether one of two tensors surely has more dimensions than the other, so that what is the first of this lies
+        along one that has just one place; a column beside a row, which is most likely meant otherwise, is left to who
+        tells of it."""
+        (first, more), (second, more_too) = self._widened(left), self._widened(right)
+        if more != more_too and self._is_same(first, second):
+            return True
+        extents = [self.extents.of(side) for side in (left, right)] if self.extents is not None else []
+        sizes = sorted((e.sizes for e in extents if e is not None and not e.deeper and not e.table), key=len)
+        if len(sizes) < 2 or not sizes[0] or len(sizes[0]) == len(sizes[1]) or sizes[1][-len(sizes[0])] != 1:
+            return False
+        return self.extents is not None and not self.extents.crossed(left, right)
+
+    def _widened(self, node: ast.expr, steps: int = 0) -> tuple[ast.expr, int]:
+        """The tensor that an expression has with more dimensions, and how many more: of `z[:, None]`, z and one."""
+        if isinstance(node, ast.Name) and steps < _MOST_NAMES:
+            bindings = self.resolver.bindings(node)
+            only = bindings[0] if len(bindings) == 1 and bindings[0].how is How.ASSIGN else None
+            value = only.value if only is not None and not only.path else None
+            found = self._widened(value, steps + 1) if value is not None else (node, 0)
+            return found if found[1] else (node, 0)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr == "unsqueeze" and len(node.args) == 1:
+                place = 1 if self.resolver.qualified(node.func) is None else 2
+                inner, more = self._widened(node.func.value, steps) if place == 1 else (node, -1)
+                return inner, more + 1
+            if node.func.attr in _SAME and not node.args:
+                return self._widened(node.func.value, steps)
+        if isinstance(node, ast.Subscript):
+            places = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            new = sum(map(_is_new, places))
+            rest = [place for place in places if not _is_new(place)]
+            if new and all(isinstance(p, ast.Slice) and p.lower is p.upper is p.step is None for p in rest):
+                inner, more = self._widened(node.value, steps)
+                return inner, more + new
+        return node, 0
+
+    def _is_same(self, left: ast.expr, right: ast.expr) -> bool:
+        """Whether two expressions are the same tensor."""
+        if ast.dump(left) != ast.dump(right):
+            return False
+        return not isinstance(left, ast.Name) or self.resolver.bindings(left) == self.resolver.bindings(right)  # type: ignore[arg-type]
 
     def later(self, node: ast.expr, place: ast.expr) -> bool:
         """Whether a dimension that is counted from the last one is surely not the first."""
@@ -274,6 +319,11 @@ class Dimensions:
             for binding in self.index.set_in(owner, func.attr):
                 values += self.resolver.values(binding.value) or [Value(Role.OBJECT, binding.node)]
         return values
+
+
+def _is_new(place: ast.expr) -> bool:
+    """Whether a part of a subscript makes a new dimension."""
+    return isinstance(place, ast.Constant) and place.value is None
 
 
 def _is_shape(node: ast.expr) -> bool:

@@ -6,13 +6,12 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts.classes import is_static
-from accelift_codemod.facts.hooks import BEFORE, FORWARD
+from accelift_codemod.facts.hooks import BEFORE, FORWARD, parameters
 from accelift_codemod.facts.layout.algebra import SOME, Environment, Layout, Listed, Record, Shape, join
 from accelift_codemod.facts.tree import walk
 
 if TYPE_CHECKING:
-    from accelift_codemod.facts.hooks import Hook, Kept
+    from accelift_codemod.facts.hooks import Kept
     from accelift_codemod.facts.layout.interpreter import Layouts
 
 _LISTS = frozenset("append appendleft add insert".split())
@@ -50,7 +49,7 @@ def _put(layouts: Layouts, one: Kept) -> Shape:
 def _begins(layouts: Layouts, one: Kept) -> Environment | None:
     """The environment in which a hook puts something somewhere."""
     registers = one.call.func.attr if isinstance(one.call.func, ast.Attribute) else ""
-    names = _parameters(layouts, one.hook)
+    names = parameters(layouts.resolver, one.hook)
     if registers not in (FORWARD, BEFORE) or len(names) < 2:
         return None
     given: tuple[Shape, ...] = (Layout.CONST, (Layout.ROWS,), *([Layout.ROWS] if registers == FORWARD else []))
@@ -59,10 +58,3 @@ def _begins(layouts: Layouts, one: Kept) -> Environment | None:
         return env
     inside = next((s for s in one.hook.body if one.put in {*walk(s)}), None)
     return layouts.before(one.put, one.hook.body, env) if inside is not None else None
-
-
-def _parameters(layouts: Layouts, hook: Hook) -> list[str]:
-    names = [p.arg for p in (*hook.args.posonlyargs, *hook.args.args)]
-    if isinstance(hook, ast.Lambda) or not isinstance(layouts.index.parents.get(hook), ast.ClassDef):
-        return names
-    return names if is_static(hook) else names[1:]

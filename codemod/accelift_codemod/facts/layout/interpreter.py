@@ -11,8 +11,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.index import Function, Index
-from accelift_codemod.facts.layout import each, entries, ignored, products, settled, views
+from accelift_codemod.facts.layout import decided, each, entries, ignored, products, settled, views
 from accelift_codemod.facts.layout.algebra import (
+    ALTERED,
     FIXED,
     SCALARS,
     Environment,
@@ -35,6 +36,7 @@ from accelift_codemod.facts.layout.changes import Changes
 from accelift_codemod.facts.layout.choosing import Choosing
 from accelift_codemod.facts.layout.comprehensions import Comprehension, comprehension, pieced
 from accelift_codemod.facts.layout.dimensions import Dimensions
+from accelift_codemod.facts.layout.mixing_hooks import MixingHooks
 from accelift_codemod.facts.layout.modules import Modules
 from accelift_codemod.facts.layout.pieces import Pieces, added_to, put_into
 from accelift_codemod.facts.layout.plain import is_number, sizes
@@ -47,7 +49,9 @@ from accelift_codemod.facts.values import Role
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.extents import Extents
-    from accelift_codemod.facts.hooks import Kept
+    from accelift_codemod.facts.hooks import Hook, Kept
+
+_COMPARES = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 
 
 class Layouts:
@@ -59,9 +63,11 @@ class Layouts:
         extents: Extents,
         whole: frozenset[ast.AST] = frozenset(),
         hooked: Callable[[], Mapping[ast.expr, Sequence[Kept]]] = dict,
+        registered: Callable[[], Sequence[tuple[ast.Call, Hook]]] = list,
     ) -> None:
         self.whole = whole
         self._hooked = hooked
+        self.registered = registered
         self.objects = objects
         self.resolver = objects.resolver
         self.index: Index = objects.index
@@ -75,6 +81,7 @@ class Layouts:
         self.pieces = Pieces(objects.resolver)
         self.prefixes = Prefixes(self.step)
         self.ranks = Ranks(objects.resolver, self.dimensions)
+        self.mixing = MixingHooks(self)
         self.single = False  # inside a loop over samples: what is computed from one of them is of that one alone
         self._trusted: ast.expr | None = None
         self._becoming: list[
@@ -135,7 +142,10 @@ class Layouts:
             if any(isinstance(n, ast.NamedExpr) for n in walk(statement.test)):
                 self.read(statement.test, env, frame)
             arm = settled.arm(self.resolver, statement)
+            by = arm is None and self.modules.running and decided.goes_by(self, statement.test, env, frame)
             self._branches(env, frame, *(_taken(statement, env) if arm is None else [arm]))
+            if by:
+                decided.settle([statement.body, statement.orelse], env, frame)
         elif isinstance(statement, (ast.For, ast.AsyncFor)):
             sample = each.one(self, statement.iter, env, frame)
             if sample is not None:
@@ -152,13 +162,19 @@ class Layouts:
             self.run(statement.orelse, env, frame)
         elif isinstance(statement, ast.While):
             cut = self.read(statement.test, env, frame) is Layout.PIECES
+            by = self.modules.running and decided.goes_by(self, statement.test, env, frame)
             for _ in range(2):
                 self._branches(env, frame, statement.body, [])
             if cut:
                 self._cut_up(statement, env, frame)
+            if by:
+                decided.settle([statement.body], env, frame)
             self.run(statement.orelse, env, frame)
         elif isinstance(statement, ast.Match):
+            by = decided.goes_by(self, statement.subject, env, frame)
             self._branches(env, frame, *(case.body for case in statement.cases), [])
+            if by:
+                decided.settle([case.body for case in statement.cases], env, frame)
         elif isinstance(statement, (ast.With, ast.AsyncWith)):
             self.run(statement.body, env, frame)
         elif isinstance(statement, ast.Try):
@@ -290,11 +306,13 @@ class Layouts:
         if isinstance(node, ast.UnaryOp):
             return self.read(node.operand, env, frame)
         if isinstance(node, ast.Compare):
-            return elementwise(self.read(e, env, frame) for e in (node.left, *node.comparators))
+            return self._compared(node, [self.read(e, env, frame) for e in (node.left, *node.comparators)], env, frame)
         if isinstance(node, ast.BoolOp):
             return elementwise(self.read(e, env, frame) for e in node.values)
         if isinstance(node, ast.IfExp):
-            return join(self.read(node.body, env, frame), self.read(node.orelse, env, frame))
+            either = join(self.read(node.body, env, frame), self.read(node.orelse, env, frame))
+            by = decided.goes_by(self, node.test, env, frame) and not decided.is_own(self, node)
+            return Layout.MIXED if by else either
         if isinstance(node, ast.Attribute):
             return self.attributes.read(node, env, frame)
         if isinstance(node, ast.Subscript):
@@ -331,6 +349,9 @@ class Layouts:
         """What an operator makes of its two sides."""
         if self.neighbours(node.left, node.right, env, frame):
             return Layout.MIXED
+        if not isinstance(node.op, ast.MatMult) and left not in FIXED and right not in FIXED:
+            if self.crossed(node.left, node.right, env, frame):
+                return Layout.MIXED
         if isinstance(node.op, ast.MatMult) and products.squares(node.left, node.right) and left not in FIXED:
             return Layout.MIXED
         if isinstance(node.op, ast.MatMult) and self.one_for_each((left, right), (node.left, node.right)):
@@ -343,6 +364,15 @@ class Layouts:
         if {left, right} == {Layout.ROWS, Layout.COLUMNS} and not isinstance(node.op, ast.MatMult):
             return self._for_each_column(node, node.left if left is Layout.ROWS else node.right)
         return combine(node.op, left, right)
+
+    def _compared(self, node: ast.Compare, sides: list[Shape], env: Environment, frame: Frame) -> Shape:
+        """What a comparison makes: whether a mean is above something is no mean."""
+        if not isinstance(node.ops[0], _COMPARES):
+            return elementwise(sides)
+        if decided.is_order(node) and decided.compares_means(sides):
+            return Layout.MIXED
+        meets = len(sides) == 2 and self.crossed(node.left, node.comparators[0], env, frame)
+        return Layout.MIXED if meets else elementwise(sides)
 
     def _for_each_column(self, node: ast.BinOp, rows: ast.expr) -> Shape:
         """What has the samples in dimension 1, and what has them in dimension 0: if that is the only one, they pair up.
@@ -383,6 +413,12 @@ class Layouts:
         wholes = self.pieces.wholes(left, right)
         layouts = [tensor(self.read(whole, env, frame)) for whole in wholes]
         return bool(layouts) and all(layout in (Layout.ROWS, Layout.PICKED) for layout in layouts)
+
+    def crossed(self, left: ast.expr, right: ast.expr, env: Environment, frame: Frame) -> bool:
+        """Whether the samples in dimension 0 of one tensor are set against those of another one that has fewer
+        dimensions, so that every sample meets all: `z.unsqueeze(1) - z`."""
+        samples = all(tensor(self.read(side, env, frame)) in (Layout.ROWS, *ALTERED) for side in (left, right))
+        return samples and self.dimensions.differ(left, right)
 
     def one_for_each(self, layouts: Sequence[Shape], factors: tuple[ast.expr, ast.expr]) -> bool:
         """Whether a matrix product is one for each sample, as attention computes."""

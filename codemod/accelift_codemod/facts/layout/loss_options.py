@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from accelift_codemod.facts.index import How
 from accelift_codemod.facts.layout import entries
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.values import Value
 
@@ -36,10 +37,29 @@ def set_later(resolver: Resolver, value: Value) -> dict[str, ast.expr]:
     for name in _OPTIONS:
         for binding in resolver.index.attribute_bindings.get(name, ()):
             owner = binding.node.value if isinstance(binding.node, ast.Attribute) else None
-            if owner is not None and any(v.origin is value.origin for v in resolver.values(owner)):
+            if owner is not None and _is_given(resolver, owner, value):
                 known = name not in found and binding.how is How.ASSIGN and not binding.path
                 found[name] = binding.value if known and binding.value is not None else binding.node  # type: ignore[assignment]
+    for call in _by_name(resolver, "setattr"):
+        if len(call.args) == 3 and _is_given(resolver, call.args[0], value):
+            named = call.args[1].value if isinstance(call.args[1], ast.Constant) else "reduction"
+            if named in _OPTIONS:
+                known = named not in found and isinstance(call.args[1], ast.Constant)
+                found[named] = call.args[2] if known else call
+    for read in resolver.index.attributes.get("__dict__", ()):
+        if _is_given(resolver, read.value, value):
+            found["reduction"] = read  # whatever is put there
     return found
+
+
+@kept
+def _by_name(resolver: Resolver, builtin: str) -> list[ast.Call]:
+    """The calls of a builtin function."""
+    return [call for call in resolver.index.calls if resolver.builtin(call.func) == builtin]
+
+
+def _is_given(resolver: Resolver, node: ast.expr, value: Value) -> bool:
+    return any(v.origin is value.origin for v in resolver.values(node))
 
 
 def _written(resolver: Resolver, node: ast.expr) -> list[ast.keyword] | None:

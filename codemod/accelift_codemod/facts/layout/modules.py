@@ -27,6 +27,7 @@ from accelift_codemod.facts.layout.algebra import (
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.layout.sequences import Sequences
 from accelift_codemod.facts.signatures import default
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ class Modules:
         self._depth = 0
         self.sequences = Sequences(layouts.resolver, layouts.dimensions)
 
+    @property
+    def running(self) -> bool:
+        """Whether a function is interpreted that a call runs."""
+        return self._depth > 0
+
     def forget(self) -> None:
         """Interpret every function anew when it is called again."""
         self._known.clear()
@@ -66,6 +72,14 @@ class Modules:
         self, value: Value, arguments: list[Shape], keywords: dict[str, Shape], call: ast.Call | None = None
     ) -> Shape:
         """What calling a module returns; `call` is the call, if the module is a layer of a network."""
+        found = self._forward(value, arguments, keywords, call)
+        given = (*arguments, *keywords.values())
+        depends = value.role is Role.MODEL and any(part not in FIXED for part in given)
+        return Layout.MIXED if depends and self.layouts.mixing.met(value) else found
+
+    def _forward(
+        self, value: Value, arguments: list[Shape], keywords: dict[str, Shape], call: ast.Call | None
+    ) -> Shape:
         everything = [*arguments, *keywords.values()]
         if self.layouts.single and all(part in FIXED for part in everything):
             return Layout.CONST
@@ -124,6 +138,8 @@ class Modules:
             samples = Layout.MIXED if across else Layout.UNKNOWN
             return Layout.UNKNOWN if place is None else samples if place == 0 else Layout.ROWS
         if name == "Sequential":
+            if any(map(self._meets, (*origin.args, *self._added(origin)))):
+                return Layout.MIXED
             return Layout.ROWS if all(map(self._keeps_rows, (*origin.args, *self._added(origin)))) else Layout.UNKNOWN
         return Layout.UNKNOWN
 
@@ -161,6 +177,14 @@ class Modules:
         if not modules or len(modules) != len(values):
             return owner is not None and self._all_layers_keep_rows(owner)
         return all(self.forward(v, [Layout.ROWS], {}) is Layout.ROWS for v in modules)
+
+    def _meets(self, node: ast.expr) -> bool:
+        """Whether the samples meet in one of the modules that an argument of Sequential holds."""
+        for part in (n for n in walk(node) if isinstance(n, (ast.Call, ast.Name))):
+            modules = [v for v in self.resolver.values(part) if v.role is Role.MODEL]
+            if any(self.forward(v, [Layout.ROWS], {}) is Layout.MIXED for v in modules):
+                return True
+        return False
 
     def _listed(self, node: ast.expr) -> list[ast.expr]:
         """What is in a list that a function fills, entry by entry; nothing if that cannot be told."""

@@ -25,7 +25,7 @@ from accelift_codemod.facts.layout.algebra import (
 from accelift_codemod.facts.layout.by_class import of_classes
 from accelift_codemod.facts.layout.columns import columns, over_samples
 from accelift_codemod.facts.layout.contracted import einsum, tensordot
-from accelift_codemod.facts.layout.pairs import adds_copies, expanded, paired, spread
+from accelift_codemod.facts.layout.pairs import adds_copies, attended, broadcast, expanded, paired, spread
 from accelift_codemod.facts.layout.products import integer, swaps
 from accelift_codemod.facts.signatures import argument
 
@@ -57,7 +57,7 @@ def builtin(name: str, arguments: list[Shape]) -> Shape:
         return first
     if name == "abs" and first in CURVING:
         return _curved(name, first)
-    if name in ("float", "int", "abs") and not isinstance(first, tuple):
+    if name in ("float", "int", "abs", "bool") and not isinstance(first, tuple):
         return first
     if name == "pow" and len(arguments) > 1:
         return combine(ast.Pow(), first, arguments[1])
@@ -242,6 +242,10 @@ def operation(
         return pairs
     if name == "einsum":
         return einsum(call, everything)
+    if name == "broadcast_tensors":
+        return broadcast(everything)
+    if name == "scaled_dot_product_attention":
+        return attended(arguments[:3], rank)
     if name == "tensordot" and len(arguments) > 1:
         return tensordot(call, arguments[0], arguments[1], offset)
     if name in ("dot", "vdot") and everything == [Layout.ROWS, Layout.ROWS]:

@@ -97,3 +97,23 @@ def adds_copies(name: str, call: ast.Call, kind: Shape, offset: int, rank: int |
 
 def _is_of_copies(place: int | None, rank: int | None) -> bool:
     return place in (None, 1) or (rank is not None and place == 1 - rank)
+
+
+def broadcast(parts: list[Shape]) -> Shape:
+    """What `broadcast_tensors` makes: all of one size."""
+    if Layout.ROWS in parts and Layout.COLUMNS in parts:
+        sizes: dict[Shape, Shape] = {Layout.ROWS: Layout.WIDE, Layout.COLUMNS: Layout.TALL}
+        return tuple(sizes.get(part, Layout.UNSURE) for part in parts)
+    if all(part is Layout.ROWS or part in FIXED for part in parts):
+        return tuple(Layout.ROWS for _ in parts)
+    return tuple(parts)
+
+
+def attended(parts: list[Shape], rank: int | None) -> Shape:
+    """What attention makes of queries, keys and values, which it sets against each other along dimension -2."""
+    if all(part in FIXED for part in parts):
+        return Layout.CONST
+    if not all(part in _SAMPLES or part in FIXED for part in parts):
+        return Layout.UNKNOWN
+    meets = parts[1] not in FIXED and (Layout.COLUMNS in parts or rank == _MATRIX)
+    return Layout.MIXED if meets else Layout.COLUMNS if Layout.COLUMNS in parts else Layout.ROWS

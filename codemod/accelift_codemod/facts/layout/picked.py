@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import torch_ops
@@ -22,6 +23,7 @@ from accelift_codemod.facts.values import Role, Value
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.extents import Extents
+    from accelift_codemod.facts.hooks import Hook
 
 # Functions that draw indices: where the number of these stands among the positional arguments, and its keyword.
 _DRAWS: dict[str, tuple[int, str]] = {
@@ -76,8 +78,10 @@ class Picked(Layouts):
     loop in any other way is UNKNOWN, and so is whatever is computed from something UNKNOWN, losses included.
     """
 
-    def __init__(self, objects: Objects, extents: Extents) -> None:
-        super().__init__(objects, extents)
+    def __init__(
+        self, objects: Objects, extents: Extents, registered: Callable[[], Sequence[tuple[ast.Call, Hook]]] = list
+    ) -> None:
+        super().__init__(objects, extents, registered=registered)
         self.modules = _Modules(self)
         self.picks: dict[ast.expr, str] = {}
         self.drew = False  # whether random numbers were drawn for the rows that were picked

@@ -62,6 +62,9 @@ class Subscripts:
             if isinstance(place, int):
                 return item(base, place)
             return Layout.ROWS if base is Layout.BATCH else (base if base in FIXED else Layout.UNKNOWN)
+        if isinstance(base, (Record, tuple)) and not isinstance(node.slice, (ast.Slice, ast.Tuple)):
+            if self.layouts.read(node.slice, env, frame) in (Layout.MIXED, *CURVING):
+                return Layout.MIXED  # which one it is, a statistic of the batch says
         if isinstance(base, Record):
             return entries.any_of(base)
         if isinstance(base, Listed) and not isinstance(node.slice, (ast.Slice, ast.Tuple)):

@@ -24,7 +24,7 @@ from accelift_codemod.facts.values import Role, Value
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.extents import Extents
-    from accelift_codemod.facts.hooks import Kept
+    from accelift_codemod.facts.hooks import Hook, Kept
 
 _NETWORKS = (Role.MODEL, Role.OBJECT)
 
@@ -33,9 +33,13 @@ class Supposing(Layouts):
     """Interprets code on layouts, and supposes that."""
 
     def __init__(
-        self, objects: Objects, extents: Extents, hooked: Callable[[], Mapping[ast.expr, Sequence[Kept]]]
+        self,
+        objects: Objects,
+        extents: Extents,
+        hooked: Callable[[], Mapping[ast.expr, Sequence[Kept]]],
+        registered: Callable[[], Sequence[tuple[ast.Call, Hook]]],
     ) -> None:
-        super().__init__(objects, extents, hooked=hooked)
+        super().__init__(objects, extents, hooked=hooked, registered=registered)
         self.modules = _Modules(self)
         self.calls = _Calls(self)
         self.choosing = _Choosing(self)
