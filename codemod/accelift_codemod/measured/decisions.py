@@ -66,7 +66,7 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
         if not isinstance(statement, (ast.If, ast.While)):
             continue
         drawn = coins.drawn(draft, statement.test)
-        if drawn is not None and _matters(draft, node, statement):
+        if drawn is not None and (_matters(draft, node, statement) or _evaluates(draft, statement)):
             yield _by_chance(draft, statement, drawn)
         drifting = _drifting(draft, node, statement.test) if drawn is None else None
         if drifting is not None and _matters(draft, node, statement):
@@ -367,6 +367,11 @@ def _matters(draft: Draft, node: Loop, choice: ast.If | ast.While) -> bool:
     arms = [[n for s in arm for n in walk(s)] for arm in (choice.body, choice.orelse)]
     trains = [sum(draft.facts.loops.is_backward(n) or updates(draft, n) for n in arm) for arm in arms]
     return coins.matters(draft, node, choice, trains)
+
+
+def _evaluates(draft: Draft, choice: ast.If | ast.While) -> bool:
+    """Whether processes go through a loader together as a test decides."""
+    return meets(draft, [*choice.body, *choice.orelse])
 
 
 def _perturbs(draft: Draft, node: ast.expr) -> bool:

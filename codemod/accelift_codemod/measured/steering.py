@@ -151,7 +151,7 @@ def acts(draft: Draft, statements: list[ast.stmt], saves: bool, depth: int = _DE
     return False
 
 
-def meets(draft: Draft, statements: Sequence[ast.stmt]) -> bool:
+def meets(draft: Draft, statements: Sequence[ast.stmt | ast.expr]) -> bool:
     """Whether statements go through a loader that is shared out, in functions that they call, too: all processes have
     to do that together."""
     for statement in statements:

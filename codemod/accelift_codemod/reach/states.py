@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from accelift_codemod.reach import Reach
 
 _NAME = STATE.partition("(")[0]
+_FORKS = frozenset(
+    """
+    multiprocessing.Pool multiprocessing.pool.Pool multiprocessing.Process torch.multiprocessing.Pool os.fork
+    torch.multiprocessing.Process concurrent.futures.ProcessPoolExecutor
+    concurrent.futures.process.ProcessPoolExecutor
+    """.split()
+)
 
 
 def suffices(draft: Draft, edit: Edit) -> bool:
@@ -134,7 +141,7 @@ def _makers(reach: Reach, node: ast.AST) -> list[ast.Call]:
 
 def _starts(reach: Reach, node: ast.AST) -> bool:
     """Whether a node stands under `if __name__ == "__main__":` in the file in which the accelerator is made, and
-    nothing there sets the environment later, or picks a GPU."""
+    nothing there sets the environment later, picks a GPU, or starts processes, which would be begun with the state."""
     if reach.index.function(node) is not None or not reach.facts.same_file(node, reach.site):
         return False
     blocks = (a for a in reach.index.ancestors(node) if isinstance(a, ast.If) and is_main(a))
@@ -142,7 +149,7 @@ def _starts(reach: Reach, node: ast.AST) -> bool:
     if top is None or reach.index.parents.get(top) is not reach.facts.tree or not _is_run(top, node):
         return False
     later = [s for s in reach.facts.tree.body if position(s) >= position(top)]
-    return not any(reach.making.ties_devices(s, ()) or _picks_gpu(reach, s) for s in later)
+    return not any(reach.making.ties_devices(s, ()) or _picks_gpu(reach, s) or _forks(reach, s) for s in later)
 
 
 def _is_run(block: ast.If, node: ast.AST) -> bool:
@@ -160,6 +167,12 @@ def _picks_gpu(reach: Reach, statement: ast.stmt) -> bool:
         return False
     nodes = (n for root in (statement, *reach.timeline.calls_into(statement)) for n in walk(root))
     return any(isinstance(n, ast.Call) and reach.resolver.qualified(n.func) == "torch.cuda.set_device" for n in nodes)
+
+
+def _forks(reach: Reach, statement: ast.stmt) -> bool:
+    """Whether a statement starts processes that are copies of this one, with all that it has asked of its GPU."""
+    nodes = (n for root in (statement, *reach.timeline.calls_into(statement)) for n in walk(root))
+    return any(isinstance(n, ast.Call) and reach.resolver.qualified(n.func) in _FORKS for n in nodes)
 
 
 def _called_here(reach: Reach, node: ast.AST, uncalled: bool) -> bool:

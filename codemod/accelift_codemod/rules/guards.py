@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod import alone, in_expressions
 from accelift_codemod.borrowed import Known, known, precedes
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import files, library, services
+from accelift_codemod.facts import commands, files, library, services
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.decisions import chosen_by_content
 from accelift_codemod.measured.shares import named_after_labels, named_after_samples
@@ -104,6 +104,8 @@ if accelerator.is_main_process:
             if not isinstance(statement, ast.Expr) or statement.value is not call:
                 if draft.facts.resolver.qualified(call.func) in in_expressions.WRITES_BY_NAME:
                     yield from self._in_expression(draft, call, statement, guarded)
+                if commands.acts(draft.facts.resolver, call) and not self._is_one_ones(draft, call):
+                    yield self._command(draft, call)
                 continue
             if self._makes_folder(draft, call):
                 if self._is_caught(draft, statement):
@@ -294,6 +296,10 @@ if accelerator.is_main_process:
         above = {a for made in draft.caches.made for a in draft.facts.index.ancestors(made) if isinstance(a, ast.If)}
         around = (a for a in draft.facts.index.ancestors(call) if a in above)
         return any(files.asks(draft.facts.resolver, a.test) for a in around if isinstance(a, ast.If))
+
+    def _is_one_ones(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether one process runs a command, or what it makes is looked for before."""
+        return draft.guarded(call) or self._helps_making(draft, call)
 
     def _command(self, draft: Draft, call: ast.Call) -> Finding:
         return draft.finding(

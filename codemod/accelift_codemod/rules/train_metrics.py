@@ -12,6 +12,7 @@ from accelift_codemod.facts import BatchLoop, Role, position
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.parts import BATCH_LIKE
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured import chance_around
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.averaging import averaging
 from accelift_codemod.measured.carried import carried
@@ -110,6 +111,7 @@ scheduler.step(running / len(loader))
                 yield from decisions_called(draft, loop.node, local)
         yield from timed_around(draft)
         yield from layers_by_chance(draft)
+        yield from chance_around.decided(draft)
         yield from counted(draft)
         yield from carrying(draft)
         yield from hooked(draft)
