@@ -17,6 +17,8 @@ from accelift_codemod.reasons import Refused
 from accelift_codemod.rules import Rule, all_rules
 from accelift_codemod.rules.create import Create
 from accelift_codemod.rules.prepare import gives_loader
+from accelift_codemod.said_once import told_once
+from accelift_codemod.source import Source
 
 _EFFECTS = frozenset({"SAVE-RACE", "PRINT-ALL", "TRACK-ALL", "COMMAND-ALL"})  # of what runs on every process
 _NOTHING = frozenset({"ALREADY-ACCELERATE", "ALREADY-DISTRIBUTED", "NO-TRAINING", "NO-ENTRY", "FRAMEWORK"})
@@ -69,7 +71,8 @@ def _plan(facts: Facts, options: Options) -> tuple[Plan, Draft | None]:
     edits = tuple(_as_written(work, e) for e in joined)
     idle = Idle(facts.resolver, work.guarded).lines(f.line for f in work.findings if f.code in _EFFECTS)
     told = (f for f in dict.fromkeys(work.findings) if f.code not in _EFFECTS or f.line not in idle)
-    findings = tuple(sorted(told, key=lambda f: (f.line, f.code)))
+    said = told_once(told) if isinstance(source, Source) else told  # of several files, the lines are not those of one
+    findings = tuple(sorted(said, key=lambda f: (f.line, f.code)))
     worrying = any(f.severity is not Severity.NOTE for f in findings)
     outcome = Outcome.CONVERTED_WITH_FINDINGS if worrying else Outcome.CONVERTED
     return Plan(source.path, source.digest, edits, findings, outcome), work

@@ -69,6 +69,11 @@ def is_exchanged(draft: Draft, call: ast.Call, node: ast.expr) -> bool:
     return means_it(draft, node) and (_is_object(draft, node) or not _is_text(draft, call, node))
 
 
+def is_a_text(draft: Draft, call: ast.Call, node: ast.expr) -> bool:
+    """Whether the name of a device that a function is handed is taken for a text there, and the script means it."""
+    return means_it(draft, node) and not _is_object(draft, node) and _is_text(draft, call, node)
+
+
 def kind(draft: Draft, node: ast.expr) -> str:
     """The code for the device of a process in place of one that is spelled out: a device, or the name of one."""
     return "{accelerator}.device" if _is_object(draft, node) else "{accelerator}.device.type"

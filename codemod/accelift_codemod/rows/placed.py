@@ -120,9 +120,19 @@ class Places:
 
     def _is_each(self, place: ast.expr) -> bool:
         """Whether a place is one of those of all samples in turn: `j` of `for j in range(len(out))`."""
-        bindings = [b for n in loads(place) for b in self.facts.resolver.bindings(n) if b.how is How.LOOP]
-        turns = [b.value for b in bindings if isinstance(b.value, ast.Call)]
+        bindings = [b for n in loads(place) for b in self.facts.resolver.bindings(n)]
+        gone_through = [b.value for b in bindings if b.how is How.LOOP]
+        gone_through += [
+            n for b in bindings if isinstance(b.scope.node, ast.Lambda) for n in self._mapped(b.scope.node)
+        ]
+        turns = [value for value in gone_through if isinstance(value, ast.Call)]
         return any(self.layout(place, a) in (Layout.COUNT, Layout.ROWS) for turn in turns for a in turn.args)
+
+    def _mapped(self, function: ast.Lambda) -> list[ast.expr]:
+        """What a function is run for that is handed to `map`."""
+        call = self.facts.index.parents.get(function)
+        maps = isinstance(call, ast.Call) and self.facts.resolver.builtin(call.func) == "map"
+        return call.args[1:] if maps and isinstance(call, ast.Call) else []
 
     def _is_one(self, node: ast.Subscript) -> bool:
         """Whether one row is taken by its number, of a tensor that was worked out: a part of what a loader deals, or of

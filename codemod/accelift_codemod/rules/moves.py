@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from accelift_codemod import spelled_devices
 from accelift_codemod.besides import acts
@@ -20,6 +21,10 @@ from accelift_codemod.plan import DEALT, Edit, Finding, Need, Operation, Severit
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "MOVE"
+_TEXT = (
+    "it is taken for a text there, which may stay; where it also says where something is computed, hand that "
+    "accelerator.device besides"
+)
 _TAKEN_OUT = library.DATA_PARALLEL | library.DISTRIBUTED_DATA_PARALLEL
 # What may happen to a model between its move and prepare without its device mattering.
 _HARMLESS = frozenset(
@@ -337,6 +342,8 @@ for x, y in loader:
             named = next((k for k in call.keywords if k.value is given), None)
             if not spelled_devices.is_exchanged(draft, call, given):
                 left = self._left(draft, given, given)
+                if left is not None and spelled_devices.is_a_text(draft, call, given):
+                    left = replace(left, remedy=_TEXT)
                 yield from [left] if left is not None else []
             elif named is not None:
                 yield self._literal(draft, named, given, Operation.KEYWORD, f"{named.arg}={code}")

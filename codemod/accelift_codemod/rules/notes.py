@@ -177,7 +177,8 @@ class Notes(Rule):
                 "batch, and is not linear in it",
                 "do it with the gradient divided by accelerator.num_processes, and multiply what comes out",
             )
-        if "BatchNorm" in first and not draft.facts.index.attributes.get("convert_sync_batchnorm"):
+        synchronous = draft.facts.index.attributes.get("convert_sync_batchnorm")
+        if "BatchNorm" in first and not synchronous and not self._computes_alike(draft):
             yield draft.finding(
                 "NOTE-BN",
                 Severity.NOTE,
@@ -204,6 +205,11 @@ class Notes(Rule):
                     f"{what} the same on every process, as the script seeds them alike",
                     told,
                 )
+
+    def _computes_alike(self, draft: Draft) -> bool:
+        """Whether every process has all of each batch that training goes through: one sample, or what is whole."""
+        loops = [loop.loaders for loop in draft.blueprint.train_loops] if draft.options.batch == "global" else []
+        return bool(loops) and all(some and all(map(draft.facts.objects.deals_whole, some)) for some in loops)
 
     def _is_seeded(self, draft: Draft, kind: str, call: ast.Call) -> bool:
         """Whether the script may seed what is drawn from: otherwise every process draws other numbers."""

@@ -23,8 +23,9 @@ _PLACES = (ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp
 
 
 def is_order(node: ast.Compare) -> bool:
-    """Whether a comparison asks which of two is greater."""
-    return isinstance(node.ops[0], _ORDERS)
+    """Whether a comparison asks which of two is greater; of what is compared with zero, only the sign is asked."""
+    sides = (node.left, *node.comparators)
+    return isinstance(node.ops[0], _ORDERS) and not any(isinstance(s, ast.Constant) and s.value == 0 for s in sides)
 
 
 def compares_means(sides: Sequence[Shape]) -> bool:

@@ -69,7 +69,8 @@ class Subscripts:
             return entries.any_of(base)
         if isinstance(base, Listed) and not isinstance(node.slice, (ast.Slice, ast.Tuple)):
             return element(base)
-        places = node.slice.elts if isinstance(node.slice, ast.Tuple) and node.slice.elts else [node.slice]
+        places = [*node.slice.elts] if isinstance(node.slice, ast.Tuple) and node.slice.elts else [node.slice]
+        places[0] = _only(places[0])
         if not isinstance(places[0], (ast.Slice, ast.Constant)):
             chosen = self.layouts.choosing.subscript(base, places[0], self.layouts.read(places[0], env, frame))
             if chosen is not None:
@@ -115,6 +116,15 @@ def _shaped(shape: ast.expr) -> ast.expr | None:
     """The tensor whose shape an expression is: of `x.shape` and `x.size()`, `x`."""
     attribute = shape.func if isinstance(shape, ast.Call) else shape
     return attribute.value if isinstance(attribute, ast.Attribute) else None
+
+
+def _only(place: ast.expr) -> ast.expr:
+    """The one place that a part of a subscript takes: of `i : i + 1`, i."""
+    upper = place.upper if isinstance(place, ast.Slice) and place.step is None else None
+    if not isinstance(place, ast.Slice) or not isinstance(upper, ast.BinOp) or not isinstance(upper.op, ast.Add):
+        return place
+    one = isinstance(place.lower, ast.Name) and products.integer(upper.right) == 1
+    return place.lower if one and place.lower is not None and ast.dump(upper.left) == ast.dump(place.lower) else place
 
 
 def _is_place(place: ast.expr) -> bool:
