@@ -150,7 +150,11 @@ ADDS_UP = frozenset("index_add scatter_add scatter_reduce index_reduce".split())
 # What adds the product of the last two matrices that it is given to another one.
 PRODUCTS_ADDED = frozenset({"addmm", "addmm_"})
 # Functions of which it depends on the number of dimensions whether samples meet in them.
-OF_DIMENSIONS = REDUCES.keys() | SPREADS | {"unsqueeze", "cdist", "inner", "expand"} | {"scaled_dot_product_attention"}
+OF_DIMENSIONS = (
+    REDUCES.keys()
+    | SPREADS
+    | frozenset("unsqueeze cdist inner expand scaled_dot_product_attention view reshape".split())
+)
 
 # Losses of torch.nn.functional; True: the mean is over classes' weights or kept targets if such an argument is given.
 FUNCTIONAL_LOSSES = {

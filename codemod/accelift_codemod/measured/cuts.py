@@ -180,7 +180,7 @@ class _Cutter:
             return
         target = statement.targets[0]
         for part in target.elts if isinstance(target, ast.Tuple) else [target]:
-            if isinstance(part, ast.Name) and env.get(part.id) is Layout.UNKNOWN:
+            if isinstance(part, ast.Name) and env.get(part.id) in (Layout.UNKNOWN, Layout.UNSURE):
                 if any(self._witnesses(part.id, statement, {**env, part.id: Layout.ROWS})):
                     env[part.id] = Layout.ROWS
                     self.trusts = True

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 from accelift_codemod.chance.streams import drawing_sample
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import How, files
+from accelift_codemod.facts import How, Role, files
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import LOOPS
 from accelift_codemod.facts.layout import Layout, settled
@@ -47,9 +47,14 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
     for statement in (s for outer in node.body for s in walk(outer)):
         if isinstance(statement, (ast.For, ast.AsyncFor)):
             yield from _pieces(draft, statement, local)
-        if isinstance(statement, (ast.Assign, ast.AugAssign)) and sets_group(draft, statement):
+        if isinstance(statement, (ast.Assign, ast.AugAssign, ast.Expr)) and sets_group(draft, statement):
             if local & {n.id for n in loads(statement.value)}:
                 yield _differs(draft, statement, statement.value, _OTHER_MODELS)
+        if isinstance(statement, ast.Assign) and draft.facts.resolver.only(statement.value, Role.OPTIMIZER):
+            options = statement.value.keywords if isinstance(statement.value, ast.Call) else []
+            by = next((k.value for k in options if local & {n.id for n in loads(k.value)}), None)
+            if by is not None:
+                yield _differs(draft, statement, by, _OTHER_MODELS)
         if isinstance(statement, ast.Assign) and stores(statement) & losses:
             choices = [n for n in walk(statement.value) if isinstance(n, ast.IfExp) and _weighs_up(n.test)]
             for choice in choices:
@@ -312,7 +317,9 @@ def _leaving(
     """The nodes of the arms of a test, whether they end the script, and whether they do that or leave."""
     inside = [n for s in (*statement.body, *statement.orelse) for n in walk(s)]
     ends = any(isinstance(n, ast.Expr) and draft.ends(n) for n in inside)
-    return inside, ends, ends or any(isinstance(n, kinds) for n in inside)
+    around = draft.facts.index.ancestors(statement) if any(isinstance(n, ast.Raise) for n in inside) else ()
+    caught = any(isinstance(n, ast.Try) and n.handlers and statement in {*walk(ast.Module(n.body, []))} for n in around)
+    return inside, ends, ends or caught or any(isinstance(n, kinds) for n in inside)
 
 
 def _reached(draft: Draft, statement: ast.If | ast.While, local: set[str], kept: set[str]) -> Iterator[Finding]:

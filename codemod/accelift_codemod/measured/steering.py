@@ -219,7 +219,10 @@ def _weighs(draft: Draft, node: ast.AST) -> bool:
 
 
 def sets_group(draft: Draft, node: ast.AST) -> bool:
-    """Whether a statement sets an entry of an optimizer's param_groups."""
+    """Whether a statement sets an entry of an optimizer's param_groups: `group["lr"] = r`, `group.update(lr=r)`."""
+    func = node.value.func if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
+    if isinstance(func, ast.Attribute) and func.attr == "update":
+        return _of_group(draft, func.value)
     if not isinstance(node, (ast.Assign, ast.AugAssign)):
         return False
     return any(isinstance(target, ast.Subscript) and _of_group(draft, target.value) for target in targets(node))
@@ -228,7 +231,8 @@ def sets_group(draft: Draft, node: ast.AST) -> bool:
 def _of_group(draft: Draft, base: ast.expr) -> bool:
     """Whether an expression is one of an optimizer's param_groups."""
     bindings = draft.facts.resolver.bindings(base) if isinstance(base, ast.Name) else []
-    sources = [base, *(b.value for b in bindings if b.how is How.LOOP and b.value is not None)]
+    held = (b.value for b in bindings if b.how in (How.LOOP, How.ASSIGN) and not b.path)
+    sources = [base, *(value for value in held if value is not None)]
     return any(isinstance(n, ast.Attribute) and n.attr == "param_groups" for s in sources for n in walk(s))
 
 

@@ -96,7 +96,7 @@ def _is_sum(draft: Draft, loop: BatchLoop, node: ast.expr, sums: Collection[str]
     if env is None:
         return False
     layout = draft.facts.layouts.read(node, env)
-    return layout is Layout.SUM or (layout is Layout.UNKNOWN and _counts_hits(draft, node))
+    return layout is Layout.SUM or (layout in (Layout.UNKNOWN, Layout.UNSURE) and _counts_hits(draft, node))
 
 
 def _counts_hits(draft: Draft, node: ast.expr) -> bool:

@@ -68,7 +68,7 @@ def maybe_compared(draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[ast
         if tensor is None or not draft.facts.batches.is_from(tensor, loop, ()):
             continue
         env = draft.environment(loop, draft.facts.index.statement(node))
-        if env is not None and draft.facts.layouts.read(tensor, env) is Layout.UNKNOWN:
+        if env is not None and draft.facts.layouts.read(tensor, env) in (Layout.UNKNOWN, Layout.UNSURE):
             yield from row_numbers.numbers(draft, size)
 
 
@@ -104,7 +104,7 @@ def maybe_parted(draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[tuple
     if not parts or not isinstance(whole, ast.Name) or not _is_from(draft, whole, loop):
         return
     env = draft.environment(loop, draft.facts.index.statement(node))
-    if env is None or draft.facts.layouts.read(whole, env) is Layout.UNKNOWN:
+    if env is None or draft.facts.layouts.read(whole, env) in (Layout.UNKNOWN, Layout.UNSURE):
         yield from ((whole, size) for part in parts for size in row_numbers.numbers(draft, part))
 
 

@@ -91,7 +91,7 @@ class Proof:
             layout = env.get(name, Layout.CONST)
             if layout in HARMLESS or not self.read_later(node, end, name):
                 continue
-            if layout is Layout.UNKNOWN:
+            if layout in (Layout.UNKNOWN, Layout.UNSURE):
                 raise NotProved(end, f"and it cannot be followed what `{name}` is")
             if layout is not Layout.ROWS:
                 raise NotProved(end, f"and `{name}` is computed from the whole batch before all of it is there")

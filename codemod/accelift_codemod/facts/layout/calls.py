@@ -23,6 +23,7 @@ from accelift_codemod.facts.layout import (
     pretrained,
     products,
     spelled,
+    unfollowed,
     vectorised,
     views,
     wrapped,
@@ -70,11 +71,18 @@ class Calls:
 
     def read(self, call: ast.Call, env: Environment, frame: Frame) -> Shape:
         """The layout of what a call gives; what it changes where it is, is noted."""
-        value = self._given(call, env, frame)
+        operands: list[Shape] = []
+        receivers: list[Shape] = []
+        value = self._given(call, env, frame, (operands, receivers))
+        if value is Layout.UNKNOWN and (operands or receivers):
+            qualified = self.resolver.library_function(call.func)
+            own = self.resolver.callee(call) is not None or (qualified is None and self.resolver.values(call.func))
+            if not own and unfollowed.may_meet(call, qualified, operands if qualified else receivers):
+                value = Layout.UNSURE
         self.layouts.changes.in_place(call, value, env)
         return value
 
-    def _given(self, call: ast.Call, env: Environment, frame: Frame) -> Shape:
+    def _given(self, call: ast.Call, env: Environment, frame: Frame, seen: tuple[list[Shape], list[Shape]]) -> Shape:
         call = spelled.named(self.resolver, call)
         func = call.func
         qualified = self.resolver.library_function(func)
@@ -82,6 +90,7 @@ class Calls:
         arguments = [self.layouts.read(a, env, frame) for a in call.args]
         keywords = self._keywords(call, env, frame)
         everything = [*arguments, *keywords.values()]
+        seen[0].extend(everything)
         if self._is_one_number(call, qualified):
             return Layout.ZERO
         factors = products.factors(call, qualified)
@@ -132,6 +141,8 @@ class Calls:
                 return Layout.PLACES
         if qualified in _TUPLES and self._deals_samples(call, env, frame):
             return Layout.MIXED
+        if qualified is not None and qualified.startswith("statistics.") and arguments and arguments[0] not in FIXED:
+            return Layout.MEAN if qualified.endswith("mean") and arguments[0] is Layout.ROWS else Layout.MIXED
         if qualified == "collections.Counter" and arguments in ([Layout.ROWS], [Layout.BATCH]):
             return Layout.SUM  # for each class
         made = making.array(qualified, arguments, keywords) if qualified is not None else None
@@ -179,6 +190,7 @@ class Calls:
             if func.attr == "step" and self.resolver.only(func.value, Role.OPTIMIZER):
                 return self._stepped(self.resolver.argument(call, 0, "closure"), env)
             receiver = self.layouts.read(func.value, env, frame)
+            seen[1].append(receiver)
             own = isinstance(self.resolver.callee(call), FUNCTIONS)  # a method of an object of the script's
             if isinstance(receiver, Record) and not own and not self.objects.models(func.value):
                 self.layouts.changes.becomes(receiver, entries.after(receiver, func.attr, call, arguments, keywords))
@@ -190,6 +202,8 @@ class Calls:
             if func.attr == "size" and receiver is Layout.ROWS and call.args:
                 if self.layouts.dimensions.later(func.value, call.args[0]):
                     return Layout.CONST
+            if func.attr in ("view", "reshape") and receiver is Layout.ROWS and self.layouts.dimensions.regroups(call):
+                return Layout.UNSURE
             if func.attr == "repeat" and receiver is Layout.ROWS and self.layouts.dimensions.repeats_later(call):
                 return Layout.ROWS
             name = torch_ops.out_of_place(func.attr)
@@ -334,6 +348,8 @@ class Calls:
         models = [v for v in values if v.role is Role.LOSS or self.objects.is_model(v)]
         models = models if values else self.layouts.modules.listed(func)
         if models and len(models) >= len(values):
+            if arguments[:1] == [Layout.ROWS] and self.layouts.modules.along_samples(models, call):
+                return Layout.MIXED
             made = self._made_with(func, env) if isinstance(func, ast.Call) else {}
             layouts = [self.layouts.modules.forward(v, arguments, keywords | made) for v in models]
             joined = layouts[0]

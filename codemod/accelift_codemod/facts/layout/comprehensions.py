@@ -64,7 +64,7 @@ def comprehension(layouts: Layouts, node: Comprehension, env: Environment, frame
         return kind(result for _ in iterated)
     if each_one in FIXED and single and not isinstance(node, ast.DictComp) and result in _ALIKE:
         return kind((result, result))  # any number of them: two stand for all
-    return result if result in (Layout.MIXED, *FIXED) else Layout.UNKNOWN
+    return result if result in (Layout.MIXED, Layout.UNSURE, *FIXED) else Layout.UNKNOWN
 
 
 def _sets_against_all(layouts: Layouts, node: Comprehension, env: Environment, frame: Frame) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -119,6 +120,16 @@ class Dimensions:
         """Whether `x.repeat(1, 2, 3)` surely puts nothing before the first dimension, and leaves that as it is."""
         whole = isinstance(call.func, ast.Attribute) and self.of(call.func.value) == len(call.args)
         return whole and integer(call.args[0]) == 1
+
+    def regroups(self, call: ast.Call) -> bool:
+        """Whether `x.view(-1, 2, 3)` surely puts several samples into one row, as each of them has fewer numbers."""
+        extent = self.extents.of(call.func.value) if self.extents and isinstance(call.func, ast.Attribute) else None
+        given = call.args[0].elts if call.args and isinstance(call.args[0], (ast.Tuple, ast.List)) else call.args
+        told = [integer(size) for size in given[1:]]
+        if extent is None or extent.deeper or extent.table or not extent.sizes or not told:
+            return False
+        inside, asked = math.prod(s or 0 for s in extent.sizes[1:]), math.prod(s or 0 for s in told)
+        return all(size is not None and size > 0 for size in told) and 0 < inside < asked
 
     def batched(self, call: ast.Call) -> bool:
         """Whether what a recurrent layer is called on surely has three dimensions: two would be one sequence."""

@@ -14,6 +14,7 @@ from accelift_codemod.facts.index import Function, Index
 from accelift_codemod.facts.layout import decided, each, entries, ignored, products, settled, views
 from accelift_codemod.facts.layout.algebra import (
     ALTERED,
+    CURVING,
     FIXED,
     SCALARS,
     Environment,
@@ -328,7 +329,8 @@ class Layouts:
         if isinstance(node, ast.Starred):
             return self.read(node.value, env, frame)
         if isinstance(node, ast.JoinedStr):
-            return Layout.CONST
+            said = [self.read(part.value, env, frame) for part in node.values if isinstance(part, ast.FormattedValue)]
+            return Layout.MIXED if any(part in (Layout.MIXED, *CURVING) for part in said) else Layout.CONST
         return Layout.UNKNOWN
 
     def _entries(self, node: ast.Dict, env: Environment, frame: Frame) -> Shape:

@@ -118,6 +118,20 @@ class Modules:
             return Layout.CONST  # of positions, or of the token that begins each sequence
         return self._layer(value.name, self.resolver.made(value).origin)
 
+    def along_samples(self, values: Sequence[Value], call: ast.Call) -> bool:
+        """Whether layers compare along the last dimension of what has no other one but that of the samples."""
+        for value in values:
+            keyword, assumed, across = torch_ops.DIMENSIONED_LAYERS.get(
+                value.name.rpartition(".")[2], ("", None, False)
+            )
+            made = self.resolver.made(value).origin if across else None
+            told = self.resolver.argument(made, 0, keyword) if isinstance(made, ast.Call) else None
+            place = integer(told) if told is not None else assumed
+            if across and place is not None and place < 0 and call.args:
+                if self.layouts.dimensions.rank(call.args[0]) == -place:
+                    return True
+        return False
+
     def derived(self, cls: ast.ClassDef, arguments: list[Shape], made: ast.AST | None = None) -> Shape:
         """What the loss of torch makes that a class of the script is derived from."""
         base = derived.base_loss(self.resolver, cls, made)
@@ -257,6 +271,9 @@ class Modules:
                 modules = [v for v in values if v.role in (Role.MODEL, Role.LOSS)]
                 if not modules or len(modules) != len(values):
                     return Layout.UNKNOWN
+                if arguments[:1] == [Layout.ROWS] and self.along_samples(modules, call):
+                    found.append(Layout.MIXED)
+                    continue
                 found += (self.forward(v, arguments, keywords, call) for v in modules)
         if not found:
             return Layout.UNKNOWN

@@ -25,7 +25,7 @@ from accelift_codemod.facts.layout.algebra import (
 from accelift_codemod.facts.layout.by_class import of_classes
 from accelift_codemod.facts.layout.columns import columns, over_samples
 from accelift_codemod.facts.layout.contracted import einsum, tensordot
-from accelift_codemod.facts.layout.pairs import adds_copies, attended, broadcast, expanded, paired, spread
+from accelift_codemod.facts.layout.pairs import adds_copies, attended, broadcast, expanded, groups, paired, spread
 from accelift_codemod.facts.layout.products import integer, swaps
 from accelift_codemod.facts.signatures import argument
 
@@ -61,6 +61,10 @@ def builtin(name: str, arguments: list[Shape]) -> Shape:
         return first
     if name == "pow" and len(arguments) > 1:
         return combine(ast.Pow(), first, arguments[1])
+    if name == "sum" and first is Layout.ROWS and len(arguments) == 1:
+        return Layout.SUM
+    if name in ("list", "tuple", "sorted") and first is Layout.ROWS:
+        return Layout.UNSURE  # a list of them, one for each sample
     if name == "sum" and isinstance(first, tuple) and first:
         total: Shape = Layout.ZERO
         for part in first:
@@ -248,6 +252,11 @@ def operation(
         return attended(arguments[:3], rank)
     if name == "tensordot" and len(arguments) > 1:
         return tensordot(call, arguments[0], arguments[1], offset)
+    if name in ops.OF_NUMBERS | {"from_numpy"} and arguments and arguments[0] in CURVING:
+        return arguments[0]
+    if name == "unfold" and not offset and len(call.args) > 1 and arguments[0] is Layout.ROWS:
+        place = integer(call.args[0])
+        return Layout.UNSURE if place is None else Layout.MIXED if place == 0 else Layout.ROWS
     if name in ("dot", "vdot") and everything == [Layout.ROWS, Layout.ROWS]:
         return Layout.SUM
     if name == "arange" and arguments == [Layout.COUNT] and not keywords.keys() & {"end", "step"}:
@@ -332,7 +341,11 @@ def _join_tensors(name: str, call: ast.Call, arguments: list[Shape]) -> Shape:
     parts = arguments[0] if arguments else Layout.UNKNOWN
     if isinstance(parts, tuple) and Layout.MIXED in parts:
         return Layout.MIXED
+    if parts is Layout.UNSURE or (isinstance(parts, tuple) and Layout.UNSURE in parts):
+        return Layout.UNSURE
     parts = tuple(map(tensor, parts)) if isinstance(parts, tuple) else parts
+    if isinstance(parts, tuple) and Layout.ROWS in parts and any(part in CURVING for part in parts):
+        return Layout.MIXED  # samples beside a statistic of them all
     if parts is Layout.PIECED or (parts is Layout.PIECES and name.startswith("c")):
         return Layout.PIECED if parts is Layout.PIECED else Layout.ROWS
     if isinstance(parts, tuple) and parts and parts[0] in (*SCALARS, Layout.QUOTIENT) and len(set(parts)) == 1:
@@ -407,6 +420,8 @@ def _reshape(name: str, call: ast.Call, others: list[Shape], offset: int, rank: 
             shape = others[0] if others else Layout.UNKNOWN
         if integer(first) == 1 and _runs_on(given, others):
             return Layout.COLUMNS  # `z.view(1, n, d)`, to be compared with `z.view(n, 1, d)`
+        if name in ("view", "reshape") and groups(call, offset, rank):
+            return Layout.UNSURE
         sized = shape in (Layout.COUNT, Layout.SHAPE, Layout.SUM)  # a number of rows that is a sum: of those picked
         return Layout.ROWS if integer(first) == -1 or sized else Layout.UNKNOWN
     told = given[0] if given else argument(call, None, "dim")

@@ -117,3 +117,10 @@ def attended(parts: list[Shape], rank: int | None) -> Shape:
         return Layout.UNKNOWN
     meets = parts[1] not in FIXED and (Layout.COLUMNS in parts or rank == _MATRIX)
     return Layout.MIXED if meets else Layout.COLUMNS if Layout.COLUMNS in parts else Layout.ROWS
+
+
+def groups(call: ast.Call, offset: int, rank: int | None) -> bool:
+    """Whether what has one number for each sample is put into rows of several: `each.view(-1, 2)`."""
+    given = call.args[offset:]
+    given = given[0].elts if given and isinstance(given[0], (ast.Tuple, ast.List)) else given
+    return rank == 1 and len(given) > 1 and any(integer(size) != 1 for size in given[1:])

@@ -75,6 +75,10 @@ class Subscripts:
             chosen = self.layouts.choosing.subscript(base, places[0], self.layouts.read(places[0], env, frame))
             if chosen is not None:
                 return chosen
+        if base in (Layout.COLUMNS, Layout.TALL):
+            return self._of_columns(places, env, frame)
+        if base in (Layout.ROWS, *ALTERED) and self._place(places[0], env, frame) is Layout.UNSURE:
+            return Layout.UNSURE
         if base is Layout.PLACES and isinstance(node.slice, ast.Tuple) and _whole(places[0]):
             return base  # `places[:, None]`
         if base is Layout.RATE:
@@ -96,6 +100,17 @@ class Subscripts:
             index = self._place(node.slice, env, frame)
             return Layout.ROWS if index is Layout.ROWS else base if index in FIXED else Layout.UNKNOWN
         return Layout.UNKNOWN
+
+    def _of_columns(self, places: list[ast.expr], env: Environment, frame: Frame) -> Shape:
+        """What is taken of what has the samples in dimension 1: all of them, of one of the things in dimension 0."""
+        first, others = places[0], places[1:]
+        if not all(map(_whole, others[:1])):
+            return Layout.UNKNOWN
+        if isinstance(first, ast.Slice):
+            return Layout.COLUMNS
+        if isinstance(first, ast.Constant) and first.value is None:
+            return Layout.UNSURE
+        return Layout.ROWS if products.integer(first) is not None else Layout.UNKNOWN
 
     def _chosen(self, places: list[ast.expr], env: Environment, frame: Frame) -> Shape:
         """What is chosen by places: of how many places there are that are not known, nothing can be said."""

@@ -57,7 +57,7 @@ class Supposing(Layouts):
 
     def entry(self, iterated: Shape) -> Shape:
         # Of what is not known, a label, by which some are picked.
-        return Layout.CONST if iterated is Layout.UNKNOWN else super().entry(iterated)
+        return Layout.CONST if iterated in (Layout.UNKNOWN, Layout.UNSURE) else super().entry(iterated)
 
     def _is_along_samples(self, node: ast.expr) -> bool:
         """Whether an expression is a statistic along dimension 0: `x.mean(0)`, which of a loss nobody takes."""

@@ -1,0 +1,48 @@
+"""Decisions by a share that are spelled otherwise: groups of an optimizer, errors that are caught, texts of numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.codemod.scripts import findings, script
+
+_LOSS = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)\n"
+
+
+def _said(lines: str) -> list[str]:
+    found = findings(script(forward=_LOSS + lines))
+    return [code for code in found if code == "COLL-RANKFLOW" or code.startswith("LOSS-")]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "group = optimizer.param_groups[0]\ngroup['lr'] = 0.1 * min(1, loss.item())",
+        "group = optimizer.param_groups[0]\ngroup.update(lr=0.1 * min(1, loss.item()))",
+        "optimizer.param_groups[0].update(lr=loss.item())",
+        "for group in optimizer.param_groups:\n    group.update(lr=loss.item())",
+        "try:\n    if loss.item() > 1.1:\n        raise ValueError\nexcept ValueError:\n    continue",
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1 * min(1, loss.item()))",
+    ],
+)
+def test_processes_that_train_otherwise_are_told_of(lines: str) -> None:
+    assert _said(lines) == ["COLL-RANKFLOW"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "group = optimizer.param_groups[0]\ngroup['lr'] = 0.1 / (1 + epoch)",
+        "optimizer.param_groups[0].update(lr=0.1 / (1 + epoch))",
+        "seen = {}\nseen.update(loss=loss.item())",
+        "if loss.item() > 1e9:\n    raise ValueError(f'{loss.item()}')",
+        "try:\n    if epoch > 3:\n        raise ValueError\nexcept ValueError:\n    continue",
+        "name = f'{epoch}'\nloss = loss * len(name)",
+    ],
+)
+def test_what_is_the_same_everywhere_is_not(lines: str) -> None:
+    assert _said(lines) == []
+
+
+def test_a_text_of_a_mean_is_no_mean() -> None:
+    assert _said("loss = loss * float(f'{loss.item():.1f}')") == ["LOSS-INBATCH"]
