@@ -21,7 +21,7 @@ _PLAIN = frozenset(
     hstack vstack dstack column_stack rot90 flip roll index_put masked_scatter index_copy index_fill t
     item tolist numpy size numel nelement dim ndimension stride storage data_ptr element_size is_contiguous get_device
     backward register_hook retain_grad requires_grad_ to type type_as cpu cuda share_memory_ nonzero argwhere where
-    masked_select mm matmul bmm dot addmm baddbmm einsum tensordot save load is_tensor is_floating_point
+    masked_select cdist inner mm matmul bmm dot addmm baddbmm einsum tensordot save load is_tensor is_floating_point
     pack pad sort argsort topk bincount embedding one_hot linear bilinear conv_transpose2d zeros ones full rand randn
     zeros_like ones_like tensor as_tensor from_numpy arange linspace mean sum
     """.split()
