@@ -478,6 +478,8 @@ def test_a_file_beside_no_folder_is_the_main_process_s_alone(setup: str) -> None
     setup = setup.replace("f:\nf.", "f:\n    f.")
     text = converted(script(imports="import os", before=setup))
     assert "main_process_first" not in text and "if accelerator.is_main_process:" in text
+
+
 FITS = """\
 class Fit:
     def __init__(self, path):
