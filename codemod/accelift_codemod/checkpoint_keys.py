@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable, Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts.index import How
+from accelift_codemod.facts.index import Binding, How
 from accelift_codemod.facts.tree import walk
 
 _MOST_STEPS = 4
@@ -18,15 +18,17 @@ _KEYED = frozenset({"items", "keys"})
 
 def compared(draft: Draft, is_wrapped: Callable[[ast.expr], bool]) -> Iterator[ast.expr]:
     """The dicts whose keys are looked for in the state of a network that was wrapped, or the other way round."""
-    said: set[str] = set()
+    said: set[tuple[ast.AST | None, str]] = set()
     for name, dicts in _keyed(draft):
         own = [one for one in dicts if is_own(draft, one, is_wrapped)]
         if own and not _is_respelled(draft, name):
             filled = {ast.unparse(one) for one in dicts if _is_filled(draft, one)}
+            surely = {ast.unparse(one) for one in dicts if _is_dict(draft, one)}
             for other in (one for one in dicts if one not in own):
                 spelled = ast.unparse(other)
-                if spelled not in said | filled:
-                    said.add(spelled)
+                once = (_made(draft, other), "") if read(draft, other) is not None else (draft.function(other), spelled)
+                if spelled in surely - filled and once not in said:
+                    said.add(once)
                     yield other
 
 
@@ -40,6 +42,14 @@ def _is_filled(draft: Draft, node: ast.expr) -> bool:
     """Whether an entry is put into a dict, or it begins with none."""
     parent = draft.facts.index.parents.get(node)
     return isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store)
+
+
+def _is_dict(draft: Draft, node: ast.expr) -> bool:
+    """Whether a dict is asked for an entry, or for all: what a key is only looked for in may be a list."""
+    parent = draft.facts.index.parents.get(node)
+    if isinstance(parent, ast.Subscript):
+        return parent.value is node
+    return isinstance(parent, ast.Attribute) and parent.attr in _KEYED
 
 
 def is_own(draft: Draft, node: ast.expr, is_wrapped: Callable[[ast.expr], bool]) -> bool:
@@ -73,13 +83,17 @@ def _made(draft: Draft, node: ast.expr) -> ast.expr:
 
 
 def _keyed(draft: Draft) -> Iterator[tuple[ast.Name, list[ast.expr]]]:
-    """The variables that are keys, with the dicts that they are keys of, or may be."""
-    found: dict[tuple[object, str], tuple[ast.Name, list[ast.expr]]] = {}
+    """The variables that are keys, with the dicts that they are keys of, or may be. What another loop binds to the
+    same name is another key."""
+    found: dict[frozenset[Binding], tuple[ast.Name, list[ast.expr]]] = {}
 
     def note(key: ast.expr, of: ast.expr) -> None:
         if isinstance(key, ast.Name) and isinstance(of, (ast.Name, ast.Attribute, ast.Call)):
             scope = draft.facts.index.scope(key).owner(key.id)
-            found.setdefault((scope, key.id), (key, []))[1].append(of)
+            here = [b for b in scope.bindings[key.id] if b.node is key] if scope is not None else []
+            bound = here if isinstance(key.ctx, ast.Store) else draft.facts.resolver.bindings(key)
+            if bound:
+                found.setdefault(frozenset(bound), (key, []))[1].append(of)
 
     for node in walk(draft.facts.tree):
         if isinstance(node, (ast.For, ast.comprehension)):

@@ -70,3 +70,28 @@ def test_keys_that_the_script_spells_itself_stay(lines: str) -> None:
 def test_a_checkpoint_that_is_loaded_as_it_is_is_stripped_there() -> None:
     text = converted(_script('ckpt = torch.load("net.pt")\nmodel.load_state_dict(ckpt)'))
     assert _CONSUMED in text and _STRIPPED not in text
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "for k in state:\n    print(state[k])\nrows = torch.load('rows.pt')\nfor k in range(3):\n    print(rows[k])",
+        "skipped = torch.load('skipped.pt')\nfor k in state:\n    if k in skipped:\n        print(k)",
+    ],
+)
+def test_what_is_no_dict_of_such_keys_stays(lines: str) -> None:
+    text = _script(f"state = model.state_dict()\n{lines}")
+    assert _STRIPPED not in converted(text)
+    assert severities(text, "CKPT-KEYS") == ["note"]
+
+
+def test_each_function_has_a_checkpoint_of_its_own() -> None:
+    lines = "    saved = torch.load(path)\n    own = model.state_dict()\n    for k in own:\n        own[k] = saved[k]\n"
+    text = _script("first('a.pt')\nsecond('a.pt')", f"def first(path):\n{lines}\n\ndef second(path):\n{lines}")
+    assert converted(text).count(_STRIPPED) == 2
+
+
+def test_what_two_functions_read_is_stripped_once() -> None:
+    lines = "    own = model.state_dict()\n    for k in own:\n        own[k] = saved[k]\n"
+    text = _script("saved = torch.load('a.pt')\nfirst()\nsecond()", f"def first():\n{lines}\n\ndef second():\n{lines}")
+    assert converted(text).count(_STRIPPED) == 1

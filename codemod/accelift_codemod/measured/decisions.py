@@ -58,7 +58,7 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
         if isinstance(statement, ast.Assign) and stores(statement) & losses:
             choices = [n for n in walk(statement.value) if isinstance(n, ast.IfExp) and _weighs_up(n.test)]
             for choice in choices:
-                local_test = _goes_by(draft, choice.test, local, kept)
+                local_test = goes_by(draft, choice.test, local, kept)
                 if local_test and not _is_same(draft, node, choice.test):
                     yield _differs(draft, statement, choice.test, _OTHER_LOSSES)
         if isinstance(statement, ast.Expr) and _perturbs(draft, statement.value):
@@ -84,7 +84,7 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
                 "process that has other samples comes to another place of the stream, and decides otherwise",
                 "draw decisions from a generator of their own (random.Random(seed), torch.Generator())",
             )
-        if not _goes_by(draft, statement.test, local, kept):
+        if not goes_by(draft, statement.test, local, kept):
             yield from _reached(draft, statement, local, kept)
             continue
         if _asks_for_one_row(draft, node, statement):
@@ -290,7 +290,7 @@ def _picked(draft: Draft, node: Loop, local: set[str], kept: set[str]) -> Iterat
         spelled = draft.facts.segment(part.slice)
         if models and not draft.blueprint.prepared_models(part):
             continue  # none that processes wait with
-        if spelled not in told and _goes_by(draft, part.slice, local, kept):
+        if spelled not in told and goes_by(draft, part.slice, local, kept):
             told.add(spelled)
             yield draft.finding(
                 "COLL-RANKFLOW",
@@ -303,7 +303,7 @@ def _picked(draft: Draft, node: Loop, local: set[str], kept: set[str]) -> Iterat
             )
 
 
-def _goes_by(draft: Draft, test: ast.expr, local: set[str], kept: set[str]) -> bool:
+def goes_by(draft: Draft, test: ast.expr, local: set[str], kept: set[str]) -> bool:
     """Whether a test may come out otherwise where some variables are other ones."""
     if settled.outcome(draft.facts.resolver, test) is not None:
         return False

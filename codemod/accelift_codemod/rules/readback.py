@@ -10,6 +10,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role, files, library, paths, position
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured import meeting
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -55,7 +56,8 @@ class ReadBack(Rule):
             Severity.WARNING,
             "a file that may not be there yet",
             "The main process alone writes a file that every process reads afterwards, and the accelerator is not at "
-            "hand where they could wait for it: the others may find nothing, or half of it.",
+            "hand where they could wait for it, or not all of them come there, and who waits would wait for ever: the "
+            "others may find nothing, or half of it.",
         ),
     )
     before = """\
@@ -80,9 +82,13 @@ exported = onnx.load("model.onnx")
         for read in (r for r in reads if not self._loads(draft, r)):
             of[read] += [w for w, given in saves if self._reads_back(draft, read, w, given)]
         back = {read: writes for read, writes in of.items() if writes and self._meets(draft, draft.asked(read))}
+        parted = {read: meeting.parting(draft, draft.asked(read)) for read in back}
+        yield from (meeting.unawaited(draft, read, test) for read, test in parted.items() if test is not None)
+        back = {read: writes for read, writes in back.items() if parted[read] is None}
         waited = [read for read in back if not self._is_late(draft, read, back)]
         yield from draft.awaited(_RULE, waited, Need.WEAK, "READ-EARLY")
-        yield from self._one_by_one(draft, [r for r in reads if r not in back and not self._loads(draft, r)], guarded)
+        others = [r for r in reads if r not in parted and not self._loads(draft, r)]
+        yield from self._one_by_one(draft, others, guarded)
         for statement in dict.fromkeys(self._overwrites(draft, reads, written, waited)):
             why = "other processes may still be reading the file"
             yield draft.edit(_RULE, statement, Operation.BEFORE, why, _WAIT, need=Need.WEAK)
@@ -91,14 +97,19 @@ exported = onnx.load("model.onnx")
         listings = [c for c in draft.calls if self._lists(draft, c)] if puts else []
         first = [next((c for c in listings if self._follows(draft, c, move)), None) for move in moves]
         first += (self._listing(draft, listings, call) for call in puts if listings)
-        late = dict.fromkeys(c for c in first if c is not None and self._meets(draft, c))
+        late = dict.fromkeys(c for c in first if c is not None and self._waits(draft, c))
         yield from draft.awaited(_RULE, late, Need.WEAK)  # what is listed after the first is there, too
         yield from draft.awaited(_RULE, dict.fromkeys(self._logging(draft)), Need.WEAK)
 
-    def _one_by_one(self, draft: Draft, reads: list[ast.Call], writes: list[ast.Call]) -> Iterator[Edit]:
+    def _one_by_one(self, draft: Draft, reads: list[ast.Call], writes: list[ast.Call]) -> Iterator[Edit | Finding]:
         """Waits before the statements that read again, perhaps in a loop, what the main process has written."""
         for statement, read in read_one_by_one.read_later(draft, reads, writes):
-            if self._meets(draft, statement):
+            if not self._meets(draft, statement):
+                continue
+            test = meeting.parting(draft, statement)
+            if test is not None:
+                yield meeting.unawaited(draft, statement, test)
+            else:
                 yield from draft.awaited(_RULE, [read], Need.WEAK, around=statement)
 
     def _logging(self, draft: Draft) -> Iterator[ast.Call]:
@@ -115,7 +126,7 @@ exported = onnx.load("model.onnx")
                 after = ((c, p) for c, p in opened if c is not written and self._follows(draft, c, written))
                 later = (c for c, p in after if names & self._named(draft, p))
                 first = min(later, key=position, default=None)
-                if first is not None and self._meets(draft, first):
+                if first is not None and self._waits(draft, first):
                     yield first
 
     def _place(self, draft: Draft, call: ast.Call) -> list[ast.expr]:
@@ -180,7 +191,7 @@ exported = onnx.load("model.onnx")
                 and not draft.blueprint.timeline.exclusive(read, write)
                 and not self._met(draft, read, statement, waited)
                 for read in first
-            ) and self._meets(draft, statement):
+            ) and self._waits(draft, statement):
                 yield statement
 
     def _asked(self, draft: Draft, write: ast.Call) -> ast.stmt:
@@ -202,6 +213,10 @@ exported = onnx.load("model.onnx")
             position(read) < position(place) < position(write) and self._always(draft, place, write)
             for place in (*(node for chain in outer for node in chain), *waited)
         )
+
+    def _waits(self, draft: Draft, node: ast.AST) -> bool:
+        """Whether processes can wait for each other before a node: all come to it, at once."""
+        return self._meets(draft, node) and meeting.parting(draft, node) is None
 
     def _meets(self, draft: Draft, read: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
         """Whether all processes come to a read at once: not one before the others, nor those that miss a file alone."""

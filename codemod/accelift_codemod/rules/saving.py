@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, files, library, paths, position, signatures
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured import meeting
 from accelift_codemod.measured.shares import named_after_samples
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.reach import states
@@ -76,7 +77,9 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
                 yield from self._save(draft, call)
         loads = (c for c in draft.calls if draft.facts.resolver.qualified(c.func) == "torch.load")
         reads = [c for c in loads if saves and self._reads_back(draft, c, saves)]
-        yield from draft.awaited(_RULE, (self._looked_for(draft, read) for read in reads))
+        parted = {read: meeting.parting(draft, draft.asked(read)) for read in reads}
+        yield from (meeting.unawaited(draft, read, test) for read, test in parted.items() if test is not None)
+        yield from draft.awaited(_RULE, (self._looked_for(draft, r) for r, test in parted.items() if test is None))
         for read in (c for c in reads if self._loads_network(draft, c, saves)):
             reason = "the file has the network on the GPU of the main process"
             place = "map_location={accelerator}.device"
