@@ -126,9 +126,20 @@ def test_it_may_be_shown_and_asked_whether_it_is_the_cpu(choice: str, cpu: str, 
         "torch.save(model, f'net{gpu}.pt')",
         "log = open('log' + str(gpu))",
         "args.where = gpu",
+        "torch.manual_seed(gpu)",
+        "ones = torch.full((2,), gpu)",
+        "ones = torch.full((2,), fill_value=gpu)",
         "def show(n):\n    return n + 1\nshow(gpu)",
     ],
 )
 def test_who_takes_the_number_for_one_keeps_it(choice: str, cpu: str, use: str) -> None:
     assert convert(_script("gpu", choice, before=use)).output is None
     unchanged(_script("gpu", choice, before=use))
+
+
+@pytest.mark.parametrize(("choice", "cpu"), CHOICES)
+@pytest.mark.parametrize("other", ["one = torch.ones(3).to(0)", "one = torch.ones(3, device=0)", "one = Net().cuda()"])
+def test_so_it_is_where_something_else_goes_to_a_gpu(choice: str, cpu: str, other: str) -> None:
+    text = _script("gpu", choice, before=f"{other}\nif gpu == 0:\n    print('first')")
+    assert findings(text) == ["DEV-UNKNOWN"]
+    unchanged(text)

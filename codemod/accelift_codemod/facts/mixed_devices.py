@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from accelift_codemod.facts.index import FUNCTIONS, Scope
 from accelift_codemod.facts.resolve import Resolver
@@ -11,6 +12,11 @@ from accelift_codemod.facts.showing import is_logging, prints
 
 _MOVES = frozenset({"to", "cuda", "to_empty"})
 _PLACES = frozenset({"device", "map_location"})
+# Functions of torch that take a device by its place; others that take a number take it for one.
+_TAKE_DEVICES = re.compile(
+    r"torch\.(device|load|set_default_device|cuda\.(device|set_device|synchronize|mem_get_info|utilization|"
+    r"current_stream|default_stream|(get_device|memory|max_memory|reset)_\w+))"
+)
 
 
 class MixedDevices:
@@ -63,7 +69,7 @@ class MixedDevices:
             names = [name for name, value in bound.items() if value is read]
             return bool(names) and all(self._variable(self.index.scopes[callee], name) for name in names)
         moves = isinstance(call.func, ast.Attribute) and call.func.attr in _MOVES
-        return moves or self._shows(call) or (self.resolver.qualified(call.func) or "").startswith("torch.")
+        return moves or self._shows(call) or _TAKE_DEVICES.fullmatch(self.resolver.qualified(call.func) or "") is not None
 
     def _shows(self, call: ast.Call) -> bool:
         return prints(self.resolver, call.func) is not None or is_logging(self.resolver, call)

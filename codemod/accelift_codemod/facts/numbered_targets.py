@@ -34,6 +34,12 @@ class NumberedTargets:
         bindings = self._bound(node)
         return bool(bindings) and all(b in self._bindings or self._handed(b, steps) for b in bindings)
 
+    def is_choice(self, node: ast.expr) -> bool:
+        """Whether an expression is the number of a GPU, or else the name of a device."""
+        values = [plain(binding) for binding in self._bound(node)] or [node]
+        arms = [arm for v in values for arm in ((v.body, v.orelse) if isinstance(v, ast.IfExp) else (v,))]
+        return any(map(self.devices.numbers.is_numeral, arms)) and any(map(self.devices.is_device, arms))
+
     def _bound(self, node: ast.expr) -> list[Binding]:
         return self.devices.bindings(node) if isinstance(node, (ast.Name, ast.Attribute)) else []
 

@@ -219,6 +219,15 @@ class Home:
     @cached_property
     def cpu(self) -> Condition:
         """When the script means the CPU although an accelerator is there."""
+        mixed = next(filter(self.facts.moves.numbered.is_choice, self.facts.moves.unreadable), None)
+        if mixed is not None:
+            raise refuse(
+                "DEV-UNKNOWN",
+                mixed.lineno,
+                f"`{self.facts.segment(mixed)}` is the number of a GPU, or else a device, and is used for more than to "
+                "say where something is to be: it stays what it is, and so would the GPU of every process",
+                "choose a torch.device, and keep the number in a variable of its own",
+            )
         variables = [v for v in self.facts.devices.variables if self.facts.runs(v.statements[0])]
         if self.variable is not None:
             variables = [self.variable]
