@@ -23,8 +23,9 @@ def settle(work: Draft) -> None:
         if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
             continue
         found = list(changing.inside(work.facts.resolver, statement.value))
-        if len(found) == 1 and _stands_alone(work, statement.value, found[0]):
-            _take_out(work, edit, statement, found[0])
+        only = found[0] if len(found) == 1 else None
+        if isinstance(only, ast.Call) and _stands_alone(work, statement.value, only):
+            _take_out(work, edit, statement, only)
         elif found:
             text = work.facts.short(found[0])
             work.findings.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import library
+from accelift_codemod.facts import changing, library
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.plan import Finding, Severity
 
@@ -49,12 +49,21 @@ def _is_last(draft: Draft, statement: ast.stmt) -> bool:
     return isinstance(around, FUNCTIONS) or (isinstance(around, (ast.If, ast.With)) and _is_last(draft, around))
 
 
-def written(draft: Draft, call: ast.Call) -> Finding:
-    """What tells of a file that every process writes, where something goes on with what the call gives."""
+def changed(draft: Draft, statement: ast.stmt) -> ast.expr | None:
+    """What changes, in a statement that writes, something that every process goes on with: `np.save(p, next(numbers))`
+    in a list."""
+    value = statement.value if isinstance(statement, (ast.Expr, ast.Return)) else None
+    return next(changing.inside(draft.facts.resolver, value), None) if value is not None else None
+
+
+def written(draft: Draft, call: ast.Call, part: ast.expr | None = None) -> Finding:
+    """What tells of a file that every process writes, where something goes on with what the call gives, or with what
+    a `part` of the expression changes."""
+    why = f"with what `{draft.facts.short(part)}` changes" if part is not None else "with what it gives"
     return draft.finding(
         "SAVE-RACE",
         Severity.WARNING,
         call,
-        f"`{draft.facts.segment(call.func)}` runs on every process, in an expression that goes on with what it gives",
+        f"`{draft.facts.segment(call.func)}` runs on every process, in an expression that goes on {why}",
         "call it in a statement of its own, under `if accelerator.is_main_process:`",
     )

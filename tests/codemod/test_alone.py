@@ -23,12 +23,27 @@ def test_what_every_process_goes_on_with_is_worked_out_before(write: str, part: 
     assert findings(script(epoch_end=write, **SLOTS)) == []
 
 
+@pytest.mark.parametrize("change", ["saved.append(n)", "best[n] = n", "del saved[0]", "saved.insert(0, n)"])
+def test_what_a_function_keeps_in_a_global_every_process_has_then(change: str) -> None:
+    slots = {**SLOTS, "definitions": f"def note(n):\n    {change}\n    return n\n"}
+    after = f"value = note(epoch)\n{GUARD}\n    np.save('a.npy', value)"
+    assert converted(script(epoch_end="np.save('a.npy', note(epoch))", **slots)) == lifted(epoch_end=after, **slots)
+
+
+@pytest.mark.parametrize("change", ["saved = [n]\n    saved.append(n)", "best = {}\n    best[n] = n", "saved.index(n)"])
+def test_what_a_function_keeps_for_itself_nobody_misses(change: str) -> None:
+    slots = {**SLOTS, "definitions": f"def note(n):\n    {change}\n    return n\n"}
+    after = f"{GUARD}\n    np.save('a.npy', note(epoch))"
+    assert converted(script(epoch_end="np.save('a.npy', note(epoch))", **slots)) == lifted(epoch_end=after, **slots)
+
+
 @pytest.mark.parametrize(
     "write",
     [
         "os.remove(saved.pop(0) if saved else saved.pop())",  # not always, or more than one
         "np.save('a.npy', torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0).cpu())",  # which is edited itself
         "np.save('a.npy', [saved.pop() for _ in range(2)])",
+        "np.save('a.npy', (last := epoch))",  # which the others would not have
     ],
 )
 def test_what_cannot_be_taken_out_is_reported(write: str) -> None:

@@ -81,3 +81,25 @@ def test_a_file_that_is_written_with_what_all_processes_compute_together() -> No
     text = script(imports=IMPORTS, after=keep)
     assert "SAVE-RACE" in findings(text) and f"{GUARD}\n    len(data)" not in converted(text)
     assert CREATED in converted(text)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "[np.save(f'{i}.npy', next(numbers)) for i in range(3)]",
+        "[np.save(f'{i}.npy', seen.append(i) or a) for i in range(3)]",
+        "[np.save(f'{i}.npy', (last := i)) for i in range(3)]",
+        "[np.save(f'{i}.npy', note(i)) for i in range(3)]",
+        "seen.pop() and np.save('a.npy', a)",
+        "np.save('a.npy', a) if next(numbers) else None",
+        "keep('a.npy')",
+    ],
+)
+def test_what_changes_something_runs_on_every_process(statement: str) -> None:
+    note = "def note(i):\n    seen.append(i)\n    return a\n"
+    definitions = f"{note}\ndef keep(path):\n    return np.save(path, next(numbers))\n"
+    before = "a, seen, numbers = np.zeros(3), [1], iter(range(9))"
+    slots = {"imports": IMPORTS, "before": before, "after": statement}
+    used = definitions if statement.startswith("keep") else note
+    assert converted(script(**slots, definitions=used)) == lifted(**slots, definitions=used)
+    assert findings(script(**slots, definitions=used)) == ["SAVE-RACE"]

@@ -69,7 +69,8 @@ class MixedDevices:
             names = [name for name, value in bound.items() if value is read]
             return bool(names) and all(self._variable(self.index.scopes[callee], name) for name in names)
         moves = isinstance(call.func, ast.Attribute) and call.func.attr in _MOVES
-        return moves or self._shows(call) or _TAKE_DEVICES.fullmatch(self.resolver.qualified(call.func) or "") is not None
+        takes = _TAKE_DEVICES.fullmatch(self.resolver.qualified(call.func) or "") is not None
+        return moves or takes or self._shows(call)
 
     def _shows(self, call: ast.Call) -> bool:
         return prints(self.resolver, call.func) is not None or is_logging(self.resolver, call)

@@ -168,9 +168,10 @@ if accelerator.is_main_process:
         self, draft: Draft, call: ast.Call, statement: ast.stmt, guarded: set[ast.stmt]
     ) -> Iterator[Edit | Finding]:
         """A file that is written in the middle of an expression: one process writes it, if nothing goes on with it."""
-        told = in_expressions.written(draft, call)
-        if not in_expressions.thrown_away(draft, statement, call) or draft.collective(statement) is not None:
-            yield told
+        changed = in_expressions.changed(draft, statement)
+        thrown_away = in_expressions.thrown_away(draft, statement, call)
+        if not thrown_away or changed is not None or draft.collective(statement) is not None:
+            yield in_expressions.written(draft, call, changed if thrown_away else None)
             return
         guarded.add(statement)
         reason = "one process writes, not all of them"
