@@ -51,3 +51,11 @@ def test_what_only_tells_something_is_not(lines: str) -> None:
 def test_a_command_in_a_function() -> None:
     assert _codes("video('a.mp4')", _VIDEO.format("subprocess.Popen(command).wait()")) == ["COMMAND-ALL"]
     assert _codes("video('a.mp4')", _VIDEO.format("return subprocess.check_output(command)")) == ["COMMAND-ALL"]
+
+
+@pytest.mark.parametrize(
+    "more", ["command = command + ' -v'", "command = '{} -v'.format(command)", "command = f'{command} -v'"]
+)
+def test_a_command_that_is_made_of_itself(more: str) -> None:
+    definitions = f"def run():\n    while True:\n        {more}\n        code = os.system(command)"
+    assert _codes("run()", definitions) == ["COMMAND-ALL"]

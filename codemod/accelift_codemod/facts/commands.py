@@ -8,6 +8,7 @@ from accelift_codemod.facts import library
 from accelift_codemod.facts.index import How
 from accelift_codemod.facts.resolve import Resolver
 
+_MOST_STEPS = 32
 # Functions that are run for what a command prints.
 _TELLING = frozenset({"subprocess.check_output", "subprocess.getoutput", "subprocess.getstatusoutput", "os.popen"})
 _STARTS = ("asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell", "os.posix_spawn", "os.posix_spawnp")
@@ -48,8 +49,11 @@ def _is_read(call: ast.Call) -> bool:
     return captures or (caught[1] is not None and ast.unparse(caught[1]).endswith("PIPE") and "stdin" not in told)
 
 
-def _words(resolver: Resolver, node: ast.expr | None) -> list[str]:
+def _words(resolver: Resolver, node: ast.expr | None, steps: int = 0) -> list[str]:
     """The words of a command that are written out, up to the first that is not."""
+    if steps > _MOST_STEPS:  # it may be made of itself: `command = command + " -v"`
+        return []
+    steps += 1
     if isinstance(node, ast.Name):
         bindings = resolver.bindings(node)
         only = bindings[0] if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path else None
@@ -57,9 +61,9 @@ def _words(resolver: Resolver, node: ast.expr | None) -> list[str]:
     if isinstance(node, ast.Constant):
         return node.value.split() if isinstance(node.value, str) else []
     if isinstance(node, ast.JoinedStr):
-        return _words(resolver, node.values[0]) if node.values else []
+        return _words(resolver, node.values[0], steps) if node.values else []
     if isinstance(node, ast.BinOp):
-        return _words(resolver, node.left)
+        return _words(resolver, node.left, steps)
     if isinstance(node, (ast.List, ast.Tuple)):
         found: list[str] = []
         for part in node.elts:
@@ -68,5 +72,5 @@ def _words(resolver: Resolver, node: ast.expr | None) -> list[str]:
             found.append(part.value)
         return found
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("format", "split"):
-        return _words(resolver, node.func.value)
+        return _words(resolver, node.func.value, steps)
     return []

@@ -57,9 +57,11 @@ def _related(names: Names, families: list[_Family], trains: Set[ast.ClassDef]) -
         for base in cls.bases:
             if (parent := _class(names, base)) is not None:
                 derived.setdefault(parent, []).append(cls)
+    made = {_class(names, call.func) for call in names.index.calls}
     while True:
         known = {cls for family in families for cls in family.chain}
-        sound = [f for f in families if all(_is_shared(names, known, derived.get(cls, [])) for cls in f.chain)]
+        bases = {base for base, heirs in derived.items() if not known.isdisjoint(heirs)}
+        sound = [f for f in families if all(_is_shared(known, made | bases, derived.get(cls, [])) for cls in f.chain)]
         if len(sound) == len(families):
             break
         families = sound
@@ -92,12 +94,10 @@ def trainers(index: Index) -> set[ast.ClassDef]:
     return found
 
 
-def _is_shared(names: Names, known: set[ast.ClassDef], derived: list[ast.ClassDef]) -> bool:
+def _is_shared(known: set[ast.ClassDef], named: Set[ast.ClassDef | None], derived: list[ast.ClassDef]) -> bool:
     """Whether all classes that derive from one are known, and objects are made of each by its name if they are several,
     or of those that derive from it."""
-    made = {cls for call in names.index.calls if (cls := _class(names, call.func)) is not None}
-    bases = {base for cls in known for b in cls.bases if (base := _class(names, b)) is not None}
-    return known.issuperset(derived) and (len(derived) < 2 or (made | bases).issuperset(derived))
+    return known.issuperset(derived) and (len(derived) < 2 or named.issuperset(derived))
 
 
 @dataclass(frozen=True)
