@@ -128,3 +128,26 @@ def test_what_is_called_before_has_another_network(used: str) -> None:
     text = trains("device = torch.device('cuda')", returned="net", used=used)
     output = converted(text.replace("def test(", f"{KEEP}\n\ndef test("))
     assert "    accelerator.save(net.state_dict(), 'net.pt')\n" in output
+
+
+@pytest.mark.parametrize(
+    ("used", "expected"),
+    [
+        ("torch.save(train(loader, 1).state_dict(), 'a.pt')", ["train(loader, 1)"]),
+        ("print(train(loader, 1).layer.weight)", ["train(loader, 1)"]),
+        ("print(net.layer.weight)\nother = train(loader, 1)\nprint(other.layer.weight)", ["net", "other"]),
+        ("for k in range(3):\n    third = train(loader, k)\n    torch.save(third.state_dict(), f'{k}.pt')", ["third"]),
+    ],
+)
+def test_each_call_gives_a_prepared_one(used: str, expected: list[str]) -> None:
+    text = converted(trains("net = train(loader, 1)", returned="net", used=used))
+    assert [f"unwrap_model({one})" in text for one in expected] == [True] * len(expected)
+    assert text.count("unwrap_model") == len(expected)
+
+
+@pytest.mark.parametrize(
+    "used",
+    ["first = Net()\nprint(first.layer.weight)\ntrain(loader, 1)", "print(Net().layer.weight)\ntrain(loader, 1)"],
+)
+def test_what_no_call_has_prepared_is_no_wrapper(used: str) -> None:
+    assert "unwrap_model" not in converted(trains("net = train(loader, 1)", returned="net", used=used))

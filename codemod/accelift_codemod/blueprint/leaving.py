@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.facts import position
-from accelift_codemod.facts.index import Function
+from accelift_codemod.facts.index import Function, How
 from accelift_codemod.facts.timeline import Timeline
 
 
@@ -20,6 +20,21 @@ def later_call(timeline: Timeline, node: ast.AST, anchor: ast.AST) -> bool:
     told = [_told(timeline, node, anchor, home) for home in homes]
     known = [answer for answer in told if answer is not None]
     return bool(known) and all(known)
+
+
+def is_given_back(timeline: Timeline, node: ast.AST, anchor: ast.AST) -> bool:
+    """Whether a node is what a call gives that has an object prepared, or a variable that is set to that only:
+    `net = train()`, also where another call follows."""
+    index, given = timeline.index, [node]
+    if isinstance(node, ast.Name):
+        bindings = timeline.resolver.bindings(node)
+        given = [b.value for b in bindings if b.how is How.ASSIGN and b.value is not None]
+        given = given if len(given) == len(bindings) else []
+    calls = [one for one in given if isinstance(one, ast.Call) and index.function(one) is index.function(node)]
+    if not calls or len(calls) < len(given):
+        return False
+    places = timeline.places(anchor, index.function(node))
+    return all(call in places for call in calls)
 
 
 def _told(timeline: Timeline, node: ast.AST, anchor: ast.AST, home: Function | None) -> bool | None:

@@ -57,7 +57,7 @@ def _related(names: Names, families: list[_Family], trains: Set[ast.ClassDef]) -
         for base in cls.bases:
             if (parent := _class(names, base)) is not None:
                 derived.setdefault(parent, []).append(cls)
-    made = {_class(names, call.func) for call in names.index.calls}
+    made: set[ast.ClassDef | None] = {_class(names, call.func) for call in names.index.calls}
     while True:
         known = {cls for family in families for cls in family.chain}
         bases = {base for base, heirs in derived.items() if not known.isdisjoint(heirs)}
@@ -94,7 +94,7 @@ def trainers(index: Index) -> set[ast.ClassDef]:
     return found
 
 
-def _is_shared(known: set[ast.ClassDef], named: Set[ast.ClassDef | None], derived: list[ast.ClassDef]) -> bool:
+def _is_shared(known: set[ast.ClassDef], named: set[ast.ClassDef | None], derived: list[ast.ClassDef]) -> bool:
     """Whether all classes that derive from one are known, and objects are made of each by its name if they are several,
     or of those that derive from it."""
     return known.issuperset(derived) and (len(derived) < 2 or named.issuperset(derived))
