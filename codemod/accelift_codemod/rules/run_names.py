@@ -42,6 +42,8 @@ _LOOKS = library.LISTS | {"torch.load"}
 _EXIST = frozenset({"os.path.exists", "os.path.isdir", "os.path.isfile", "os.path.lexists"})
 _COUNTS = ("len", "max", "min", "sum", "sorted", "list", "next")  # what makes a number of a list of names
 _THROUGH = ("os.path.", "pathlib.", "datetime.", "time.", "uuid.", "tempfile.", "random.", "numpy.random.")
+# Libraries whose functions that write take the path first: what is written may be drawn.
+_PATH_FIRST = ("numpy.", "cv2.", "skimage.", "imageio.", "matplotlib.", "scipy.")
 _MOST_NODES = 400
 
 
@@ -134,7 +136,8 @@ class RunNames(Rule):
             kind = ""
         of_path = method and self._named(call, {"mkdir", "open", "touch", "write_text", "write_bytes", "unlink"})
         argument = path if of_path else next(iter(call.args), None)
-        if qualified in library.SIDE_EFFECTS and len(call.args) > 1:  # `json.dump(x, file)`: the path is what has it
+        anywhere = qualified in library.SIDE_EFFECTS and not qualified.startswith(_PATH_FIRST)
+        if anywhere and len(call.args) > 1:  # `json.dump(x, file)`: the path is what has it
             argument = next((a for a in call.args if self._source(draft, a) is not None), None)
         return kind, argument if kind else None
 
