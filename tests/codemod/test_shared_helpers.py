@@ -105,3 +105,56 @@ def test_a_helper_that_needs_more_than_the_state(more: str) -> None:
         parts[name] = text.replace("F.cross_entropy(model(x), y).backward()", "step(F.cross_entropy(model(x), y))")
     write({**parts, "utils.py": f"{UTILS}\n\ndef step(loss):\n{more}    loss.backward()\n", "model.py": MODEL})
     assert not outputs("train.py", "other.py", "utils.py", "model.py")
+
+
+GROUP = """\
+import os
+import torch
+import torch.distributed as dist
+
+
+def setup():
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    return dist.get_rank()
+
+
+def log(rank, text):
+    if rank == 0:
+        print(text)
+
+
+def is_main():
+    return dist.get_rank() == 0
+"""
+DISTRIBUTED = """\
+import os
+import torch
+import torch.nn.functional as F
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, TensorDataset, DistributedSampler
+from group import is_main, log, setup
+
+rank = setup()
+local = int(os.environ["LOCAL_RANK"])
+data = TensorDataset(torch.ones(64, 8), torch.zeros(64).long())
+loader = DataLoader(data, batch_size=16, sampler=DistributedSampler(data))
+model = DDP(torch.nn.Linear(8, 3).to(local), device_ids=[local])
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    x, y = x.to(local), y.to(local)
+    optimizer.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    optimizer.step()
+    log(rank, "step")
+if is_main():
+    print("done")
+"""
+
+
+def test_a_number_that_a_helper_is_given_is_what_others_give_it() -> None:
+    write({"train.py": DISTRIBUTED, "group.py": GROUP, "alone.py": 'from group import log\n\nlog(1, "nothing")\n'})
+    found = outputs("train.py", "alone.py", "group.py")
+    assert "def log(rank, text):\n    if rank == 0:\n        print(text)\n" in found["group.py"]
+    assert "return accelerator.is_main_process\n" in found["group.py"]
+    assert 'log(rank, "step")' in found["train.py"] and "rank = setup(accelerator)" in found["train.py"]

@@ -302,8 +302,8 @@ if accelerator.is_main_process:
                 continue
             part, on_main = found
             sources = [n for n in walk(test) if n in processes.sources]
-            if not sources and not draft.facts.same_file(test, processes.groups[0]):
-                continue  # it is given the number
+            if not sources and (_is_given(draft, test) or not draft.facts.same_file(test, processes.groups[0])):
+                continue
             tested.update(sources)
             which = "is_main_process" if part is Part.RANK else "is_local_main_process"
             code = f"{{accelerator}}.{which}" if on_main else f"not {{accelerator}}.{which}"
@@ -316,6 +316,13 @@ if accelerator.is_main_process:
                 yield draft.edit(
                     _RULE, node, Operation.BECOME, reason, f"{{accelerator}}.{part.value}", need=Need.STRONG
                 )
+
+
+def _is_given(draft: Draft, test: ast.Compare) -> bool:
+    """Whether a function of a file that scripts import is given the number that it tests: others may give another."""
+    bound = [b for n in walk(test) if isinstance(n, ast.Name) for b in draft.facts.resolver.bindings(n)]
+    given = bool(bound) and all(b.how is How.PARAMETER for b in bound)
+    return given and not draft.facts.same_file(test, draft.facts.tree.body[-1])
 
 
 def _asks_for_several(draft: Draft, test: ast.Compare) -> str:
