@@ -136,6 +136,8 @@ def test_what_is_called_before_has_another_network(used: str) -> None:
         ("torch.save(train(loader, 1).state_dict(), 'a.pt')", ["train(loader, 1)"]),
         ("print(train(loader, 1).layer.weight)", ["train(loader, 1)"]),
         ("print(net.layer.weight)\nother = train(loader, 1)\nprint(other.layer.weight)", ["net", "other"]),
+        ("best = train(loader, 1) if len(loader) > 3 else net\nprint(best.layer.weight)\ntrain(loader, 1)", ["best"]),
+        ("net = net.to('cpu')\nprint(net.layer.weight)\ntrain(loader, 1)", ["net"]),
         ("for k in range(3):\n    third = train(loader, k)\n    torch.save(third.state_dict(), f'{k}.pt')", ["third"]),
     ],
 )
@@ -151,3 +153,11 @@ def test_each_call_gives_a_prepared_one(used: str, expected: list[str]) -> None:
 )
 def test_what_no_call_has_prepared_is_no_wrapper(used: str) -> None:
     assert "unwrap_model" not in converted(trains("net = train(loader, 1)", returned="net", used=used))
+
+
+@pytest.mark.parametrize("away", ["net.to('cpu')", "net = net.to('cpu')", "net = net.cpu()"])
+def test_a_network_that_left_its_device_goes_back(away: str) -> None:
+    used = f"for k in (1, 2):\n    net = train(loader, k)\n    {away}\n    net.to(device)\n    net(data[:2][0])"
+    device = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")'
+    text = converted(trains(device, returned="net", used=used))
+    assert "    net.to(device)\n" in text

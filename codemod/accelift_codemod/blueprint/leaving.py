@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.facts import position
-from accelift_codemod.facts.index import Function, How
+from accelift_codemod.facts.index import Binding, Function, How
 from accelift_codemod.facts.timeline import Timeline
+from accelift_codemod.facts.tree import unmoved
 
 
 def later_call(timeline: Timeline, node: ast.AST, anchor: ast.AST) -> bool:
@@ -25,16 +26,21 @@ def later_call(timeline: Timeline, node: ast.AST, anchor: ast.AST) -> bool:
 def is_given_back(timeline: Timeline, node: ast.AST, anchor: ast.AST) -> bool:
     """Whether a node is what a call gives that has an object prepared, or a variable that is set to that only:
     `net = train()`, also where another call follows."""
-    index, given = timeline.index, [node]
-    if isinstance(node, ast.Name):
-        bindings = timeline.resolver.bindings(node)
-        given = [b.value for b in bindings if b.how is How.ASSIGN and b.value is not None]
-        given = given if len(given) == len(bindings) else []
-    calls = [one for one in given if isinstance(one, ast.Call) and index.function(one) is index.function(node)]
-    if not calls or len(calls) < len(given):
-        return False
-    places = timeline.places(anchor, index.function(node))
-    return all(call in places for call in calls)
+    home = timeline.index.function(node)
+    places, todo, seen = timeline.places(anchor, home), [node], set[Binding]()
+    while todo:
+        one = unmoved(todo.pop()) if places else None  # type: ignore[arg-type]
+        if isinstance(one, ast.Name):
+            bindings = timeline.resolver.bindings(one)
+            if not bindings or any(b.how is not How.ASSIGN or b.value is None for b in bindings):
+                return False
+            todo += [b.value for b in bindings if b.value is not None and b not in seen]
+            seen.update(bindings)
+        elif isinstance(one, ast.IfExp):
+            todo += [one.body, one.orelse]
+        elif one not in places or not isinstance(one, ast.Call):
+            return False
+    return True
 
 
 def _told(timeline: Timeline, node: ast.AST, anchor: ast.AST, home: Function | None) -> bool | None:

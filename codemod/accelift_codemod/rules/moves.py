@@ -150,7 +150,7 @@ for x, y in loader:
         assert group is not None and item is not None  # of those that are prepared
         if item.target:
             return False  # what others do before with the network inside, is not seen here
-        if draft.blueprint.after_prepare(move.call, value):
+        if any(draft.blueprint.after_prepare(node, value) for node in (move.call, move.receiver)):
             handed = draft.facts.moves.handed_on  # `keep(model.cpu)`: who calls that is not known
             left = handed or any(
                 self._may_leave(draft, call, value) for call in draft.facts.moves.away if draft.facts.runs(call)
