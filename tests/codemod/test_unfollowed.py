@@ -23,7 +23,6 @@ def _said(lines: str) -> list[str]:
         "u, s, v = torch.linalg.svd(o, full_matrices=False)\nloss = s.mean()",
         "loss = torch.linalg.qr(o)[1].abs().mean()",
         "loss = torch.linalg.lstsq(o, torch.ones(n, 1)).solution.pow(2).mean()",
-        "loss = torch.fft.fft(o, dim=0).abs().mean()",
         "loss = F.cross_entropy(F.layer_norm(o.T, (n,)).T, y)",
         "loss = F.conv1d(o.T[None], torch.ones(3, 3, 3)).pow(2).mean()",
         "loss = F.avg_pool1d(o.T, 2).pow(2).mean()",
@@ -40,6 +39,7 @@ def test_what_is_not_followed_is_no_mean_over_the_samples(lines: str) -> None:
     "lines",
     [
         "loss = o.unfold(0, 2, 1).std(-1).mean()",
+        "loss = torch.fft.fft(o, dim=0).abs().mean()",
         "loss = torch.cat([o, o.mean(0, keepdim=True)]).pow(2).mean()",
         "loss = torch.cat([o.mean(0, keepdim=True).expand(n, 3), o], 1).pow(2).mean()",
         "loss = F.cross_entropy(o - sum(o) / n, y)",

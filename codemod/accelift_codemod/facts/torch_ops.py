@@ -9,6 +9,8 @@ ROW_WISE = frozenset(
     float double half bfloat16 long int short byte char bool type type_as to cuda cpu detach clone contiguous numpy
     abs neg exp log log1p log2 log10 expm1 sqrt rsqrt reciprocal sigmoid tanh relu relu_ elu selu celu gelu silu mish
     leaky_relu leaky_relu_ prelu rrelu softplus softsign logsigmoid hardtanh hardswish hardsigmoid tanhshrink threshold
+    hardshrink softshrink relu6 exp2 asin acos atan sinh cosh asinh acosh atanh arcsin arccos arctan erfc erfinv expit
+    lgamma gammaln digamma psi sinc logit entr ndtr log_ndtr ndtri i0 i0e i1 i1e absolute negative positive angle
     sin cos tan erf floor ceil round sign trunc frac clamp clamp_ clip clamp_min clamp_max nan_to_num
     pow square float_power eq ne gt lt ge le logical_not logical_and logical_or logical_xor isclose where
     view_as expand_as reshape_as masked_fill masked_fill_ fill_ normal_ uniform_ zero_ bernoulli bernoulli_ random_
@@ -48,7 +50,13 @@ FILLED = frozenset("zeros ones rand randn empty".split())
 # Elementwise functions of two tensors.
 ELEMENTWISE = frozenset(
     "add sub subtract mul multiply div divide true_divide maximum minimum fmod remainder atan2 "
-    "add_ sub_ mul_ div_".split()
+    "add_ sub_ mul_ div_ logaddexp logaddexp2 xlogy xlog1py hypot copysign heaviside bucketize searchsorted complex "
+    "polar fmax fmin".split()
+)
+
+# Those of them that are neither a sum, a difference, a product nor a quotient, and others of two tensors.
+BENDING = frozenset(
+    "maximum minimum max min fmax fmin fmod remainder atan2 logaddexp logaddexp2 xlogy hypot copysign".split()
 )
 
 # Functions of two tensors that are broadcast along each other.

@@ -15,6 +15,7 @@ from accelift_codemod.facts.layout import (
     distributions,
     each,
     entries,
+    last_dimensions,
     loss_options,
     losses,
     made_objects,
@@ -163,7 +164,9 @@ class Calls:
             if qualified.startswith("torch.nn.functional.") and name in torch_ops.FUNCTIONAL_LOSSES:
                 told = loss_options.spelled_out(self.resolver, call)
                 return losses.functional_loss(told, name, views.told(self.index, everything), self.layouts.marked)
-            if qualified.rpartition(".")[0] in ("torch", "torch.nn.functional", "torch.special"):
+            home = qualified.rpartition(".")[0]
+            matrices = home in ("torch.linalg", "torch.fft") and name in last_dimensions.OF_DIMENSIONS
+            if matrices or home in ("torch", "torch.nn.functional", "torch.special"):
                 rank = self._rank(name, call.args[0] if call.args else None)
                 return operations.operation(name, self._along(name, call, 1), arguments, keywords, 1, rank)
             if qualified in _NORMS:
@@ -177,6 +180,8 @@ class Calls:
             return entries.updated(Record.of({}), arguments, keywords)
         if builtin == "map" and len(call.args) == 2 and isinstance(call.args[0], ast.Lambda):
             return self._mapped(call.args[0], call.args[1], env, frame)
+        if builtin == "sum" and len(call.args) == 1:  # what `list(each)` goes through
+            arguments = [self.layouts.read(each.gone_through(self.layouts, call.args[0]), env, frame)]
         if builtin is not None:
             return operations.builtin(builtin, arguments)
         if isinstance(func, ast.Attribute):
@@ -202,8 +207,11 @@ class Calls:
             if func.attr == "size" and receiver is Layout.ROWS and call.args:
                 if self.layouts.dimensions.later(func.value, call.args[0]):
                     return Layout.CONST
-            if func.attr in ("view", "reshape") and receiver is Layout.ROWS and self.layouts.dimensions.regroups(call):
-                return Layout.UNSURE
+            rows = arguments[0][0] if arguments and isinstance(arguments[0], tuple) and arguments[0] else None
+            of_samples = Layout.COUNT in (*arguments[:1], rows)  # so many rows as there are samples: one for each
+            if func.attr in ("view", "reshape") and receiver is Layout.ROWS and not of_samples:
+                if self.layouts.dimensions.regroups(call):
+                    return Layout.UNSURE
             if func.attr == "repeat" and receiver is Layout.ROWS and self.layouts.dimensions.repeats_later(call):
                 return Layout.ROWS
             name = torch_ops.out_of_place(func.attr)
@@ -244,7 +252,7 @@ class Calls:
 
     def _rank(self, name: str, tensor: ast.expr | None) -> int | None:
         """How many dimensions the tensor surely has that a function works on, if it depends on that what this does."""
-        asked = name in torch_ops.OF_DIMENSIONS and tensor is not None
+        asked = name in torch_ops.OF_DIMENSIONS | last_dimensions.OF_DIMENSIONS and tensor is not None
         return self.layouts.dimensions.rank(tensor) if asked and tensor is not None else None
 
     def _pairs(self, node: ast.expr, env: Environment, frame: Frame) -> bool:

@@ -44,7 +44,7 @@ def comprehension(layouts: Layouts, node: Comprehension, env: Environment, frame
     each_one: Shape = Layout.CONST
     kind = Listed if isinstance(node, ast.ListComp) else tuple
     for generator in node.generators:
-        iterated = layouts.read(generator.iter, inner, frame)
+        iterated = layouts.read(each.gone_through(layouts, generator.iter), inner, frame)
         if single and isinstance(iterated, tuple) and not isinstance(node, ast.DictComp):
             parts: list[Shape] = []
             for part in iterated:

@@ -17,12 +17,13 @@ _LOOPS = (ast.For, ast.AsyncFor)
 
 def one(layouts: Layouts, node: ast.expr, env: Environment, frame: Frame) -> Shape | None:
     """What a loop's variables are, if each pass is for one sample: a constant, as far as other samples go."""
+    node = gone_through(layouts, node)
     builtin = layouts.resolver.builtin(node.func) if isinstance(node, ast.Call) else None
     if isinstance(node, ast.Call) and builtin == "enumerate" and node.args:
         inner = one(layouts, node.args[0], env, frame)
         return None if inner is None else (Layout.UNKNOWN, inner)
     if isinstance(node, ast.Call) and builtin == "zip":
-        parts = [layouts.read(a, env, frame) for a in node.args]
+        parts = [layouts.read(gone_through(layouts, a), env, frame) for a in node.args]
         if Layout.ROWS not in parts:
             return None
         return tuple(Layout.CONST if part in (Layout.ROWS, *FIXED) else Layout.UNKNOWN for part in parts)
@@ -30,6 +31,15 @@ def one(layouts: Layouts, node: ast.expr, env: Environment, frame: Frame) -> Sha
         counts = len(node.args) == 1 and layouts.read(node.args[0], env, frame) is Layout.COUNT
         return Layout.UNKNOWN if counts else None
     return Layout.CONST if layouts.read(node, env, frame) is Layout.ROWS else None
+
+
+def gone_through(layouts: Layouts, node: ast.expr) -> ast.expr:
+    """What a loop goes through where it is over a list of it: the samples of `list(z)`."""
+    while isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
+        if layouts.resolver.builtin(node.func) not in ("list", "tuple"):
+            break
+        node = node.args[0]
+    return node
 
 
 def run(layouts: Layouts, loop: ast.For | ast.AsyncFor, sample: Shape, env: Environment, frame: Frame) -> None:

@@ -25,6 +25,7 @@ from accelift_codemod.facts.layout.algebra import (
 from accelift_codemod.facts.layout.by_class import of_classes
 from accelift_codemod.facts.layout.columns import columns, over_samples
 from accelift_codemod.facts.layout.contracted import einsum, tensordot
+from accelift_codemod.facts.layout.last_dimensions import along_last
 from accelift_codemod.facts.layout.pairs import adds_copies, attended, broadcast, expanded, groups, paired, spread
 from accelift_codemod.facts.layout.products import integer, swaps
 from accelift_codemod.facts.signatures import argument
@@ -53,6 +54,8 @@ def builtin(name: str, arguments: list[Shape]) -> Shape:
         return Layout.COUNT if first is Layout.ROWS else Layout.CONST if first in FIXED else Layout.UNKNOWN
     if name == "range" and len(arguments) > 2 and arguments[1] is Layout.COUNT:
         return Layout.PIECES if arguments[0] in FIXED and arguments[2] in FIXED else Layout.UNKNOWN
+    if first is Layout.UNSURE and name in ("sum", "max", "min", "list", "tuple", "sorted", "reversed"):
+        return first
     if name == "sum" and first is Layout.PIECED:
         return first
     if name == "abs" and first in CURVING:
@@ -280,6 +283,8 @@ def operation(
         return extreme
     if first in CURVING and name in ops.SELECTS:
         return Layout.MIXED
+    if name in ops.BENDING and Layout.ROWS in arguments[:2] and any(part in CURVING for part in arguments[:2]):
+        return Layout.MIXED  # `torch.maximum(z, z.mean(0))`
     if (each := of_classes(name, call, arguments, keywords, offset)) is not None:
         return each
     if name == "copy" and len(arguments) > 1:
@@ -311,6 +316,8 @@ def operation(
         return Layout.ROWS
     if name in ops.REDUCES:
         return _reduce(name, call, offset, rank)
+    if (found := along_last(name, call, [first, *others], offset, rank)) is not None:
+        return found
     return _reshape(name, call, others, offset, rank)
 
 
@@ -420,7 +427,7 @@ def _reshape(name: str, call: ast.Call, others: list[Shape], offset: int, rank: 
             shape = others[0] if others else Layout.UNKNOWN
         if integer(first) == 1 and _runs_on(given, others):
             return Layout.COLUMNS  # `z.view(1, n, d)`, to be compared with `z.view(n, 1, d)`
-        if name in ("view", "reshape") and groups(call, offset, rank):
+        if shape is not Layout.COUNT and groups(call, offset, rank):
             return Layout.UNSURE
         sized = shape in (Layout.COUNT, Layout.SHAPE, Layout.SUM)  # a number of rows that is a sum: of those picked
         return Layout.ROWS if integer(first) == -1 or sized else Layout.UNKNOWN
