@@ -16,7 +16,7 @@ _EVALUATE = (
 
 
 def _codes(**slots: str) -> list[str]:
-    text = script(imports=_IMPORTS, definitions=_EVALUATE, **{"before": _SETUP, **slots})
+    text = script(definitions=_EVALUATE, **{"imports": _IMPORTS, "before": _SETUP, **slots})
     return [code for code in findings(text) if code == "COLL-RANKFLOW"]
 
 
@@ -63,3 +63,39 @@ def test_a_draw_that_is_seeded_decides_alike(test: str) -> None:
 @pytest.mark.parametrize("lines", ["print('lucky')", "rate = 0.1"])
 def test_what_each_process_does_for_itself_may_be_decided(lines: str) -> None:
     assert _codes(epoch_end=f"if random.random() < 0.5:\n    {lines}\nevaluate()") == []
+
+
+_SETTINGS = "import argparse\nimport uuid\n" + _IMPORTS
+
+
+@pytest.mark.parametrize(
+    ("before", "lines"),
+    [
+        ("args = argparse.Namespace(test=True, run=uuid.uuid4().hex)", "if args.test:\n    evaluate()"),
+        ("config = {'test': True, 'process': os.getpid()}", "if config['test']:\n    evaluate()"),
+        ("config = dict(test=True, run=secrets.token_hex(4))", "if config['test']:\n    evaluate()"),
+        ("folder = f'runs/{uuid.uuid4()}'", "if folder is not None:\n    evaluate()"),
+        ("folder = os.path.join('runs', uuid.uuid4().hex)", "if folder:\n    evaluate()"),
+        ("seed = random.randint(0, 9)\nrandom.seed(seed)", "if seed is None:\n    evaluate()"),
+        ("names = [secrets.token_hex(4) for _ in range(3)]", "for name in names:\n    evaluate()"),
+        ("names = [secrets.token_hex(4) for _ in range(3)]", "if len(names) > 2:\n    evaluate()"),
+        ("draws = torch.rand(3)", "for i in range(draws.size(0)):\n    evaluate()"),
+        ("draws = torch.rand(3)", "if draws.shape[0] > 2 and isinstance(draws, torch.Tensor):\n    evaluate()"),
+    ],
+)
+def test_that_there_is_something_drawn_decides_alike(before: str, lines: str) -> None:
+    assert _codes(imports=_SETTINGS, before=_SETUP + before, epoch_end=lines) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "lines"),
+    [
+        ("args = argparse.Namespace(test=random.random() < 0.5)", "if args.test:\n    evaluate()"),
+        ("config = {'test': secrets.randbelow(2)}", "if config['test']:\n    evaluate()"),
+        ("draws = [random.random() for _ in range(3)]", "if draws[0] < 0.5:\n    evaluate()"),
+        ("often = secrets.randbelow(3)", "for batch in list(range(9))[:often]:\n    evaluate()"),
+        ("draws = torch.rand(3)", "if draws.mean().item() > 0.5:\n    evaluate()"),
+    ],
+)
+def test_how_it_comes_out_does_not(before: str, lines: str) -> None:
+    assert _codes(imports=_SETTINGS, before=_SETUP + before, epoch_end=lines) == ["COLL-RANKFLOW"]

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 from accelift_codemod.chance import seeds
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import How
-from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import coins
+from accelift_codemod.measured.asked import deciding, numbers
 from accelift_codemod.measured.steering import meets
 from accelift_codemod.plan import Finding, Severity
 
@@ -27,8 +26,9 @@ def decided(draft: Draft) -> Iterator[Finding]:
     for node in (n for n in walk(draft.facts.tree) if isinstance(n, _CHOICES)):
         if not draft.facts.runs(node) or training & {node, *draft.facts.index.ancestors(node)}:
             continue
-        asked = node.iter if isinstance(node, ast.For) else node.subject if isinstance(node, ast.Match) else node.test
-        coin = drawn(draft, asked)
+        asked = [node.subject if isinstance(node, ast.Match) else node.test] if not isinstance(node, ast.For) else []
+        asked += numbers(draft, node.iter) if isinstance(node, ast.For) else ()
+        coin = next((coin for one in asked if (coin := drawn(draft, one)) is not None), None)
         if coin is not None and meets(draft, _arms(node)):
             yield draft.finding(
                 "COLL-RANKFLOW",
@@ -47,16 +47,14 @@ def drawn(draft: Draft, asked: ast.expr, depth: int = _DEPTH) -> ast.Call | None
     if found is not None:
         return found
     resolver = draft.facts.resolver
-    bound = [b for n in loads(asked) for b in resolver.bindings(n) if b.how is How.ASSIGN and not b.path]
-    for root in (asked, *(b.value for b in bound if b.value is not None)):
-        for call in (n for n in walk(root) if isinstance(n, ast.Call)):
-            if _is_of_system(draft, call) or seeds.unseeded(draft, call):
-                return call
-            callee = resolver.callee(call)
-            for returned in resolver.returns(callee) if isinstance(callee, FUNCTIONS) and depth else ():
-                inner = drawn(draft, returned.value, depth - 1) if returned.value is not None else None
-                if inner is not None:
-                    return inner
+    for call in (n for n in deciding(draft, asked) if isinstance(n, ast.Call)):
+        if _is_of_system(draft, call) or seeds.unseeded(draft, call):
+            return call
+        callee = resolver.callee(call)
+        for returned in resolver.returns(callee) if isinstance(callee, FUNCTIONS) and depth else ():
+            inner = drawn(draft, returned.value, depth - 1) if returned.value is not None else None
+            if inner is not None:
+                return inner
     return None
 
 

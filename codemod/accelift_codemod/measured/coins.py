@@ -10,9 +10,9 @@ from accelift_codemod.chance import seeds
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role
 from accelift_codemod.facts.chance import SEEDS, drawn_from
-from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import leaves, walk
+from accelift_codemod.measured.asked import deciding
 from accelift_codemod.measured.onward import reached, reads_of
 
 if TYPE_CHECKING:
@@ -28,12 +28,10 @@ def drawn(draft: Draft, test: ast.expr) -> ast.Call | None:
 
 def coins(draft: Draft, test: ast.expr) -> Iterator[tuple[ast.Call, str]]:
     """The calls in a test, or in what its variables were set to, that draw from a global generator, and from which."""
-    bound = [b for n in loads(test) for b in draft.facts.resolver.bindings(n) if b.how is How.ASSIGN and not b.path]
-    for root in (test, *(b.value for b in bound if b.value is not None)):
-        for call in (n for n in walk(root) if isinstance(n, ast.Call)):
-            home = drawn_from(draft.facts.resolver, call)
-            if home:
-                yield call, home
+    for call in (n for n in deciding(draft, test) if isinstance(n, ast.Call)):
+        home = drawn_from(draft.facts.resolver, call)
+        if home:
+            yield call, home
 
 
 def matters(draft: Draft, node: Loop, choice: Choice, trains: list[int]) -> bool:
