@@ -12,7 +12,7 @@ from accelift_codemod.facts.world import World
 
 _TELL_NOTHING = frozenset("len isinstance bool int float str abs min max sum any all hasattr range".split())
 _GIVES = (How.ASSIGN, How.AUGMENT, How.WITH, How.LOOP)
-_TESTS = (ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.Try)
+_CHOICES = (ast.If, ast.IfExp, ast.While)
 
 
 def read_by_all(world: World) -> Iterator[tuple[ast.Name, Guard]]:
@@ -35,11 +35,13 @@ def _is_kept(world: World, read: ast.Name, scope: Scope) -> bool:
     """Whether only some processes may come to a read, or what keeps the others from it cannot be told."""
     if world.ranks.perhaps_alone(read) or world.index.scope(read) is not scope:
         return True
+    child: ast.AST = read
     for parent in world.index.ancestors(read):
-        if isinstance(parent, ast.Try) or (isinstance(parent, _TESTS) and _may_ask(world, parent)):
+        if isinstance(parent, ast.Try) or any(_is_given_alone(world, test) for test in _asked_before(parent, child)):
             return True
         if isinstance(parent, ast.stmt) and any(_is_given_alone(world, t) for t in _left_by(world, parent)):
             return True
+        child = parent
     return False
 
 
@@ -64,10 +66,11 @@ def _ends(world: World, call: ast.Call) -> bool:
     return ends or world.qualified(call) in ("sys.exit", "os._exit")
 
 
-def _may_ask(world: World, node: ast.AST) -> bool:
-    """Whether a test around a read may say which process this is: by a variable that some are given other values."""
-    tests = node.values if isinstance(node, ast.BoolOp) else [node.test]  # type: ignore[attr-defined]
-    return any(_is_given_alone(world, test) for test in tests)
+def _asked_before(parent: ast.AST, child: ast.AST) -> list[ast.expr]:
+    """The tests that have been evaluated where a part of a choice is come to: none for what is read in the first."""
+    if isinstance(parent, ast.BoolOp):
+        return [value for value in parent.values if position(value) < position(child)]
+    return [parent.test] if isinstance(parent, _CHOICES) and child is not parent.test else []
 
 
 def _is_given_alone(world: World, test: ast.expr) -> bool:
