@@ -14,8 +14,11 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.onward import targets
 
 _STEPS = 4  # variables, and functions that a number comes from
-_KEEPS = frozenset({"append", "update", "add"})
+_KEEPS = frozenset({"append", "update", "add", "extend"})
 _ALONG = frozenset({"cpu", "cuda", "detach", "numpy", "to", "double", "float", "data"})
+_EXTREMES = frozenset({"max", "min"})
+_OF_ONE = frozenset({"round", "int", "abs"})
+_HOLDS = frozenset({"torch.tensor", "torch.as_tensor", "numpy.array", "numpy.asarray"})  # a number
 _SUMS = frozenset({"sum", "count_nonzero", "nansum"})
 
 
@@ -23,7 +26,7 @@ def goes_by_batches(draft: Draft, loop: BatchLoop, name: str) -> bool:
     """Whether a loop keeps in a variable, over its iterations, a number of each batch that is no sum over the samples:
     what all of these give depends on which samples are in a batch together."""
     for statement in (n for s in loop.body for n in walk(s) if isinstance(n, ast.stmt)):
-        kept = list(_kept(statement, name))
+        kept = [one for part in _kept(draft, statement, name) for one in _written_out(part)]
         if kept and not any(_is_count(draft, other) for other in kept[1:]):  # `update(loss, len(x))` is a sum
             environment = draft.environment(loop, statement)
             layout = draft.facts.layouts.read(kept[0], environment) if environment is not None else Layout.UNKNOWN
@@ -33,7 +36,12 @@ def goes_by_batches(draft: Draft, loop: BatchLoop, name: str) -> bool:
     return False
 
 
-def _kept(statement: ast.stmt, name: str) -> Iterator[ast.expr]:
+def _written_out(node: ast.expr) -> list[ast.expr]:
+    """The entries of a list that is written out: of `kept += [loss]`."""
+    return node.elts if isinstance(node, (ast.List, ast.Tuple)) else [node]
+
+
+def _kept(draft: Draft, statement: ast.stmt, name: str) -> Iterator[ast.expr]:
     """What a statement adds to what a variable holds, and what it is told besides."""
     if isinstance(statement, ast.AugAssign) and _is_of(statement.target, name):
         yield statement.value
@@ -41,10 +49,14 @@ def _kept(statement: ast.stmt, name: str) -> Iterator[ast.expr]:
         sides = statement.value.left, statement.value.right
         if any(_is_of(target, name) for target in targets(statement)) and any(_is_of(side, name) for side in sides):
             yield from (side for side in sides if not _is_of(side, name))
+    elif isinstance(statement, ast.Assign) and isinstance(call := statement.value, ast.Call):
+        if draft.facts.resolver.builtin(call.func) in _EXTREMES and any(_is_of(a, name) for a in call.args):
+            if any(_is_of(target, name) for target in targets(statement)):
+                yield from (part for part in call.args if not _is_of(part, name))
     elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         func = statement.value.func
         if isinstance(func, ast.Attribute) and func.attr in _KEEPS and _is_of(func.value, name):
-            yield from statement.value.args
+            yield from (*statement.value.args, *(k.value for k in statement.value.keywords))
 
 
 def _is_of(node: ast.expr, name: str) -> bool:
@@ -68,8 +80,13 @@ def _is_of_batch(draft: Draft, node: ast.expr, steps: int) -> bool:
     if isinstance(node, ast.Name):
         bound = [b for b in draft.facts.resolver.bindings(node) if b.how is How.ASSIGN and not b.path]
         return _all_of_batch(draft, [b.value for b in bound if b.value is not None], steps)
+    if isinstance(node, ast.Compare):
+        return any(_is_of_batch(draft, side, steps - 1) for side in (node.left, *node.comparators))
     if not isinstance(node, ast.Call):
         return False
+    resolver = draft.facts.resolver
+    if resolver.builtin(node.func) in _OF_ONE or resolver.qualified(node.func) in _HOLDS:
+        return bool(node.args) and _is_of_batch(draft, node.args[0], steps - 1)
     function = draft.facts.resolver.callee(node)
     if isinstance(function, FUNCTIONS):
         return _all_of_batch(draft, [n.value for n in walk(function) if isinstance(n, ast.Return) and n.value], steps)
