@@ -102,3 +102,31 @@ def test_sums_of_such_lists_are_sums() -> None:
 
 def test_rows_of_several_samples_are_no_mean() -> None:
     assert _said("loss = F.cross_entropy(o, y, reduction='none').view(-1, 2).max(1)[0].mean()") == ["LOSS-UNKNOWN"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "loss = o.t().softmax(-1).pow(2).mean()",
+        "loss = torch.softmax(o.t(), -1).pow(2).mean()",
+        "loss = o.t().std(-1).mean()",
+        "loss = o.t().mean(-1).pow(2).sum()",
+        "loss = o.t().cumsum(-1).pow(2).mean()",
+    ],
+)
+def test_the_last_dimension_may_be_that_of_the_samples(lines: str) -> None:
+    assert _said(lines) == ["LOSS-INBATCH"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "steps = o.view(n, 1, 3).transpose(0, 1)\nloss = F.log_softmax(steps, dim=-1).pow(2).mean()",
+        "steps = o.view(n, 1, 3).transpose(0, 1)\nloss = steps.softmax(-1).pow(2).mean()",
+        "steps = o.view(n, 1, 3).permute(1, 0, 2)\nloss = F.normalize(steps, dim=2).pow(2).mean()",
+        "steps = nn.Identity()(o[:, None]).transpose(0, 1)\nloss = F.log_softmax(steps, dim=-1).pow(2).mean()",
+        "loss = o.t().softmax(0).pow(2).mean()",
+    ],
+)
+def test_in_sequences_it_is_another_one(lines: str) -> None:
+    assert _said(lines) == []

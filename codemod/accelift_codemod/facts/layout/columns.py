@@ -18,7 +18,7 @@ def over_samples(name: str) -> Layout:
     return _TOTALS.get(ops.REDUCES[name], Layout.MIXED if name in ops.STATISTICS else Layout.UNKNOWN)
 
 
-def columns(name: str, call: ast.Call, offset: int) -> Shape:
+def columns(name: str, call: ast.Call, offset: int, rank: int | None = None) -> Shape:
     """The layout of what a function makes of one such tensor and of numbers."""
     if name in ops.CURVED or name in ("neg", "detach", "clone"):
         return Layout.COLUMNS
@@ -27,11 +27,17 @@ def columns(name: str, call: ast.Call, offset: int) -> Shape:
         return Layout.UNKNOWN
     over = over_samples(name)
     told = argument(call, ops.DIMENSION_PLACE.get(name, 0) + offset, "dim")
-    if told is None:
-        return over if name not in ops.DIMENSION_DEFAULT else Layout.UNKNOWN
-    place = integer(told)
+    place = integer(told) if told is not None else ops.DIMENSION_DEFAULT.get(name)
+    if told is None and place is None:
+        return over
+    if place is not None and place < 0:
+        if rank is None:  # most likely a dimension after that of the samples, in sequences
+            return Layout.COLUMNS if kind != "pair" else Layout.UNKNOWN
+        place += rank
     if place == _SAMPLES:
         return over
+    if place is not None and place > _SAMPLES and kind != "pair":
+        return Layout.COLUMNS
     if place != 0 or kind == "pair":
         return Layout.UNKNOWN
     kept = argument(call, ops.DIMENSION_PLACE.get(name, 0) + offset + 1, "keepdim")

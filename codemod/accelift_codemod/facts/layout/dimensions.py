@@ -313,6 +313,8 @@ class Dimensions:
         if func.attr in _SHAPES | _SPREADS:
             plain = len(call.args) > 1 and not any(isinstance(a, ast.Starred) for a in call.args)
             return len(call.args) if plain else None
+        if func.attr == "t" and not call.args:
+            return 2
         if func.attr == "unsqueeze":
             inner = self.of(func.value, steps)
             return inner + 1 if inner is not None and integer(call.args[0] if call.args else None) is not None else None

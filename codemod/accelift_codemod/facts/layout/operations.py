@@ -290,7 +290,7 @@ def operation(
     if name == "copy" and len(arguments) > 1:
         return arguments[1]
     if first is Layout.COLUMNS and all(e in FIXED for e in everything[1:]):
-        return columns(name, call, offset)
+        return columns(name, call, offset, rank)
     if name == "where" and offset == 1:
         return elementwise(arguments)
     if name in ops.ELEMENTWISE and len(arguments) > 1:
