@@ -50,6 +50,9 @@ def test_a_place_that_is_no_sample_of_the_loop_is_one_of_the_batch() -> None:
         "for i in range(2):\n    if i == 0:\n        loss = part\n    else:\n        loss = loss + part",
         "for i, w in enumerate([1, 2]):\n    if not i:\n        loss = part\n    else:\n        loss = loss + w * part",
         "for i in range(2):\n    loss = loss + part if i else part",
+        "for i in range(1, 3):\n    loss = part if i == 1 else loss + part",
+        "for i in range(1, 5, 2):\n    if i > 1:\n        loss = loss + part\n    else:\n        loss = part",
+        "for i, k in enumerate('a', 1):\n    if i != 1:\n        loss = loss + part\n    else:\n        loss = part",
     ],
 )
 def test_what_the_first_pass_sets_is_not_carried_on(lines: str) -> None:
@@ -61,6 +64,9 @@ def test_what_the_first_pass_sets_is_not_carried_on(lines: str) -> None:
     [
         "for i in range(1, 3):\n    if i > 0:\n        loss = loss + part\n    else:\n        loss = part",
         "for i in range(2):\n    if i > 0:\n        loss = loss + part",
+        "for i in range(0, 3):\n    loss = part if i == 1 else loss + part",
+        "for i in range(epoch, 3):\n    loss = part if i == 0 else loss + part",
+        "for i in range(1, 3):\n    loss = loss + part if i else part",
         "for i in range(2):\n    if epoch > 0:\n        loss = loss + part\n    else:\n        loss = part",
     ],
 )
