@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
@@ -33,42 +34,61 @@ class GpuNumbers:
         kind = self.resolver.argument(call, None, "type") if call is not None else None
         return kind is not None and self.resolver.builtin(kind) == "int" and not self.devices.attribute_bindings(node)
 
-    def is_numeral(self, node: ast.expr | None, steps: int = 0) -> bool:
+    def is_numeral(self, node: ast.expr | None) -> bool:
         """Whether an expression is the number of a GPU, perhaps handed on: 0 in `.to(gpu_id)`, or that of an option."""
-        if isinstance(node, ast.Constant):
-            return isinstance(node.value, int) and not isinstance(node.value, bool)
-        if self.is_option(node):
-            return True
-        if steps > 8 or not isinstance(node, ast.Name):
-            return False
-        bindings = self.resolver.bindings(node)
-        given = [a for b in bindings for a in (self.resolver.handed(b) if b.how is How.PARAMETER else [plain(b)])]
-        return bool(given) and all(self.is_numeral(value, steps + 1) for value in given)
+        return self.only_ever(node, lambda one: is_integer(one) or self.is_option(one))
 
-    def is_first(self, node: ast.expr | None, steps: int = 0) -> bool:
+    def is_first(self, node: ast.expr | None) -> bool:
         """Whether an expression is 0, perhaps handed on, or a name with that number."""
-        if self.number(node) == 0:
-            return True
-        if steps > 8 or not isinstance(node, ast.Name):
-            return False
-        bindings = self.resolver.bindings(node)
-        given = [a for b in bindings for a in (self.resolver.handed(b) if b.how is How.PARAMETER else [plain(b)])]
-        return bool(given) and all(self.is_first(value, steps + 1) for value in given)
+        return self.only_ever(node, lambda one: self.number(one) == 0)
 
-    def picks(self, node: ast.expr | None, steps: int = 0) -> bool:
+    def picks(self, node: ast.expr | None) -> bool:
         """Whether an expression is a GPU by its number or name: a literal, an option, the process's own, or a variable
         or parameter that only ever is one of these."""
-        if node is None or steps > 8:
-            return False
+        return self.only_ever(node, self._picks)
+
+    def _picks(self, node: ast.expr) -> bool:
         if self.is_own(node) or self.is_option(node) or self.number(node) is not None:
             return True
         if isinstance(node, (ast.Constant, ast.JoinedStr, ast.BinOp)):
             return self.devices.is_device(node)
-        if isinstance(node, ast.Attribute):
-            return self.devices.option(node) is not None and not self.devices.attribute_bindings(node)
-        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
-        given = [a for b in bindings for a in (self.resolver.handed(b) if b.how is How.PARAMETER else [plain(b)])]
-        return bool(given) and all(self.picks(value, steps + 1) for value in given)
+        named = isinstance(node, ast.Attribute) and self.devices.option(node) is not None
+        return named and not self.devices.attribute_bindings(node)  # type: ignore[arg-type]
+
+    def only_ever(
+        self,
+        node: ast.expr | None,
+        is_so: Callable[[ast.expr], bool],
+        bound: Callable[[ast.expr], list[Binding]] | None = None,
+        known: Container[Binding] = (),
+    ) -> bool:
+        """Whether an expression is so, or a variable or parameter that only ever is given what is so.
+
+        Args:
+            node: the expression.
+            is_so: tells that of expressions.
+            bound: the bindings of an expression, if not only variables are followed.
+            known: bindings that are known to be so.
+        """
+        todo, seen, found = [node], set[Binding](), False
+        while todo:
+            one = todo.pop()
+            if one is None:
+                return False
+            if is_so(one):
+                found = True
+                continue
+            bindings = bound(one) if bound else self.resolver.bindings(one) if isinstance(one, ast.Name) else []
+            if not bindings:
+                return False
+            for binding in bindings:  # of each once: there may be many calls, of functions with many calls
+                if binding in known:
+                    found = True
+                elif binding not in seen:
+                    seen.add(binding)
+                    given = self.resolver.handed(binding) if binding.how is How.PARAMETER else [plain(binding)]
+                    todo += given or [None]
+        return found
 
     def indexed(self, node: ast.AST | None) -> ast.expr | None:
         """The part of a device expression that picks one accelerator other than the first, for every process."""
@@ -157,6 +177,11 @@ class GpuNumbers:
 def is_template(node: ast.expr) -> bool:
     """Whether an expression is the name of a GPU whose number is put in: `"cuda:{}"`."""
     return isinstance(node, ast.Constant) and str(node.value).startswith(("cuda:{", "xpu:{", "npu:{"))
+
+
+def is_integer(node: ast.expr) -> bool:
+    """Whether an expression is a number that is written out."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, int) and not isinstance(node.value, bool)
 
 
 def plain(binding: Binding) -> ast.expr | None:

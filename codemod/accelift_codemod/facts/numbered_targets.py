@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterable
 
 from accelift_codemod.facts.devices import Devices
-from accelift_codemod.facts.gpu_numbers import plain
-from accelift_codemod.facts.index import Binding, How
+from accelift_codemod.facts.gpu_numbers import is_integer, plain
+from accelift_codemod.facts.index import Binding
 from accelift_codemod.facts.tree import is_spelled_out, walk
 
 _Place = tuple[str, frozenset[Binding]]  # an attribute or entry as it is written, and what binds its names
@@ -25,14 +25,13 @@ class NumberedTargets:
         self._bindings = {b for g in taken for b in self._bound(g)}
         self._places = {self._place(g) for g in taken if self._is_place(g)}
 
-    def holds(self, node: ast.expr | None, steps: int = 0) -> bool:
+    def holds(self, node: ast.expr | None) -> bool:
         """Whether an expression is such a number, perhaps handed on."""
-        if node is None or steps > 8:
-            return False
-        if self.devices.numbers.is_numeral(node) or (self._is_place(node) and self._place(node) in self._places):
-            return True
-        bindings = self._bound(node)
-        return bool(bindings) and all(b in self._bindings or self._handed(b, steps) for b in bindings)
+        return self.devices.numbers.only_ever(node, self._is_number, self._bound, self._bindings)
+
+    def _is_number(self, node: ast.expr) -> bool:
+        taken = self._is_place(node) and self._place(node) in self._places
+        return taken or is_integer(node) or self.devices.numbers.is_option(node)
 
     def is_choice(self, node: ast.expr) -> bool:
         """Whether an expression is the number of a GPU, or else the name of a device."""
@@ -42,10 +41,6 @@ class NumberedTargets:
 
     def _bound(self, node: ast.expr) -> list[Binding]:
         return self.devices.bindings(node) if isinstance(node, (ast.Name, ast.Attribute)) else []
-
-    def _handed(self, binding: Binding, steps: int) -> bool:
-        given = self.resolver.handed(binding) if binding.how is How.PARAMETER else [plain(binding)]
-        return bool(given) and all(self.holds(value, steps + 1) for value in given)
 
     def _is_place(self, node: ast.expr) -> bool:
         return isinstance(node, (ast.Attribute, ast.Subscript)) and is_spelled_out(node)
