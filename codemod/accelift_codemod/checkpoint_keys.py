@@ -39,7 +39,7 @@ def is_updated(draft: Draft, node: ast.expr) -> bool:
 
 
 def _is_filled(draft: Draft, node: ast.expr) -> bool:
-    """Whether an entry is put into a dict, or it begins with none."""
+    """Whether an entry is put into a dict here."""
     parent = draft.facts.index.parents.get(node)
     return isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store)
 

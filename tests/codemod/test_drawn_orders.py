@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import findings, script
+from scripts import convert, findings, script
 
 MEANS = "total += F.cross_entropy(model(x.to(device)), y.to(device)).item()"
 SUMS = "total += F.cross_entropy(model(x.to(device)), y.to(device)).item() * len(x)"
@@ -55,3 +55,14 @@ def test_an_order_that_changes_what_is_measured(arguments: str, slots: dict[str,
 def test_one_that_does_not(arguments: str, slots: dict[str, str]) -> None:
     assert "COLL-RANKFLOW" not in told(arguments, **slots)
     assert "EVAL-REPLICATED" in told(arguments, **slots)
+
+
+@pytest.mark.parametrize(("order", "nothing"), [("shuffle=True", False), ("shuffle=False", True)])
+def test_that_nothing_has_to_be_done_is_said_only_where_it_is_so(order: str, nothing: bool) -> None:
+    text = script(
+        before=f"test_loader = DataLoader(data, batch_size=10, {order})\nbest = 1e9\nkinds = []",
+        epoch_end=f"total = 0\nfor x, y in test_loader:\n    kinds.append(str(x.dtype))\n    {MEANS}\n{STOP}",
+    )
+    plan = convert(text).plan
+    told = [f.remedy for f in plan.findings if f.code == "EVAL-REPLICATED"] if plan is not None else []
+    assert ["nothing has to be done" in remedy for remedy in told] == [nothing]

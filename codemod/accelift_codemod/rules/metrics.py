@@ -76,13 +76,15 @@ for x, y in test_loader:
         for loop, cut in draft.blueprint.cuts.items():
             yield from self._gather(draft, loop, cut)
         for loop, reason in draft.blueprint.replicated.items():
-            yield from self._chance(draft, loop)
+            chance = [*self._chance(draft, loop)]
+            yield from chance
+            remedy = "gather one row per sample to share it out"
             yield draft.finding(
                 "EVAL-REPLICATED",
                 Severity.NOTE,
                 _line(draft, loop),
                 f"every process evaluates all of this loop's data, for {reason}",
-                "nothing has to be done; gather one row per sample to share it out",
+                remedy if chance else f"nothing has to be done; {remedy}",
             )
         for loop, local in draft.blueprint.local_loops.items():
             yield draft.finding(
