@@ -95,7 +95,9 @@ REASONS = (
         "DDP-FREEPARAM",
         "trains parameters outside any module",
         "The optimizer updates tensors that belong to no nn.Module. Their gradients would not be averaged across "
-        "processes, and the processes would silently drift apart. Put them into a module.",
+        "processes, and the processes would silently drift apart. Put them into a module. What is made for each batch "
+        "(noise that an attack finds, latent codes) needs no averaging, but the gradient of a mean loss over the "
+        "samples of a share is larger than that over the whole batch.",
     ),
     Reason(
         "BWD-UNKNOWN",

@@ -243,3 +243,22 @@ def test_the_other_target_has_no_such_methods() -> None:
     )
     text = _sharp(plain, step="optimizer.step()")
     assert "accelerator.prepare" in converted(text, target="accelerate")
+
+
+MADE = "noise = torch.zeros({}requires_grad=True)\nattack = torch.optim.SGD([noise], lr=1.0)\n"
+ATTACK = "(-F.cross_entropy(model(x + noise), y)).backward()\nattack.step()\n"
+LOSS = "loss = F.cross_entropy(model(x + noise.detach()), y)"
+
+
+@pytest.mark.parametrize(
+    ("slots", "of_batch"),
+    [
+        ({"forward": MADE.format("x.shape, ") + ATTACK + LOSS}, True),
+        ({"before": MADE.format("8, "), "forward": ATTACK + LOSS}, False),
+    ],
+)
+def test_what_each_batch_has_anew_is_no_parameter_of_a_module(slots: dict[str, str], of_batch: bool) -> None:
+    refused = unchanged(script(**slots))
+    assert refused.code == "DDP-FREEPARAM"
+    assert ("which each batch has anew" in refused.message) == of_batch
+    assert ("make it an nn.Parameter" in refused.remedy) != of_batch

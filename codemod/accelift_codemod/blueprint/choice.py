@@ -47,6 +47,11 @@ class _Choice:
         self.resolver = blueprint.facts.resolver
         self.index = blueprint.facts.index
 
+    def _is_of_batch(self, call: ast.Call) -> bool:
+        """Whether an optimizer is made in a loop over batches, for each of them."""
+        batches = {loop.node for loop in self.facts.loops.batch_loops}
+        return not batches.isdisjoint(self.index.enclosing_loops(call))
+
     def optimizers(self) -> list[Value]:
         found = []
         for optimizer in self.facts.objects.optimizers:
@@ -55,6 +60,14 @@ class _Choice:
             line = optimizer.call.lineno
             if optimizer.loose:
                 text = self.facts.segment(optimizer.loose[0])
+                if self._is_of_batch(optimizer.call):
+                    raise refuse(
+                        "DDP-FREEPARAM",
+                        line,
+                        f"the optimizer updates `{text}`, which each batch has anew: the gradient of a mean loss is "
+                        "then one over the samples of a process's share, and its steps are larger",
+                        f"sum the loss over the samples, and change `{text}` by what torch.autograd.grad gives",
+                    )
                 raise refuse(
                     "DDP-FREEPARAM",
                     line,
