@@ -87,12 +87,20 @@ def test_steps_of_an_attack(step: str, codes: list[str]) -> None:
     assert attacked(SUM, step) == codes
 
 
-@pytest.mark.parametrize("penalty", ["g.norm(2, dim=1).pow(2).mean()", "((g.norm(dim=1) - 1) ** 2).mean()"])
+@pytest.mark.parametrize(
+    "penalty", ["g.norm(2, dim=1).pow(2).mean()", "((g.norm(dim=1) - 1) ** 2).mean()", "g.norm(dim=1).mean()"]
+)
 def test_a_penalty_on_norms_of_gradients(penalty: str) -> None:
     first = "x.requires_grad_(True)\ng = torch.autograd.grad({}, x, create_graph=True)[0]\n"
     loss = f"optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y) + {penalty}"
     assert findings(script(forward=first.format("F.cross_entropy(model(x), y)") + loss)) == ["GRAD-INPUT"]
     assert findings(script(forward=first.format("model(x).sum()") + loss)) == []
+
+
+@pytest.mark.parametrize(("criterion", "codes"), [("F.cross_entropy(out, y)", ["GRAD-INPUT"]), ("out.sum()", [])])
+def test_a_penalty_that_is_all_of_a_loss(criterion: str, codes: list[str]) -> None:
+    forward = f"out = model(x)\ng = torch.autograd.grad({criterion}, out, create_graph=True)[0]"
+    assert findings(script(forward=f"optimizer.zero_grad()\n{forward}\nloss = g.norm(dim=1).mean()")) == codes
 
 
 def test_gradients_of_parameters_are_those_of_all_processes() -> None:

@@ -133,6 +133,7 @@ class InputGradients(Rule):
                     computed = computed or isinstance(parent, ast.AugAssign)
                     break
                 computed = computed or isinstance(parent, ast.BinOp) or _operation(parent) in _COMPUTES
+                computed = computed or draft.facts.loops.is_backward(parent)
         return computed
 
 
