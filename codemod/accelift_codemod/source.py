@@ -23,6 +23,8 @@ _PYTHON_2 = re.compile(
 # Two exceptions of Python 3.14, or one of Python 2 and the name that it goes by.
 _EXCEPT = re.compile(r"^([ \t]*except[ \t]+)([\w.]+(?:[ \t]*,[ \t]*[\w.]+)+)([ \t]*:)", re.MULTILINE)
 # How statements begin that newer versions of Python have: `type X = ...`, `def f[T](...)`, `lazy import x`, t-strings.
+# What is said, before 3.12, of f-strings with their own quotes, backslashes or comments inside of braces.
+_FSTRING = re.compile(r"f-string(:|\s).*(unmatched|expecting '}'|backslash|include '#'|unterminated)")
 _NEWER = re.compile(
     r"[ \t]*(?:type[ \t]+\w+[ \t]*[\[=]|(?:async[ \t]+)?(?:def|class)[ \t]+\w+[ \t]*\[|lazy[ \t]+(?:import|from)[ \t])"
     r"|.*(?<![\w'\"])[tT][rR]?['\"]"
@@ -177,7 +179,7 @@ class Source:
                 return ast.parse(self.text)
         except SyntaxError as error:
             line = error.lineno or 0
-            if self._is_newer(line):
+            if self._is_newer(line) or _FSTRING.match(error.msg or ""):
                 version = f"{sys.version_info.major}.{sys.version_info.minor}"
                 problem = f"does not parse with Python {version}, on which accelift runs"
                 remedy = "if it is written for a newer one, run accelift with that"

@@ -483,6 +483,9 @@ TRIED = "try:\n    n = 1\nexcept {}:\n    n = 2\n"
         "class Box[T]:\n    pass\n",
         "lazy import torch\n",
         "n = t'{1}'\n",
+        'names = {}\nn = f"{names.get("a")}"\n',
+        'names = {}\nn = f"{names["a"]}"\n',
+        "names = []\nn = f\"{'\\n'.join(names)}\"\n",
     ],
 )
 def test_syntax_of_a_newer_python(text: str) -> None:
