@@ -148,7 +148,7 @@ def the_main_process_alone() -> None:
         with warned("not under `if accelerator.is_main_process:`"):
             acc.save_state(FOLDER / "guarded")
     acc.wait_for_everyone()
-    meeting.COMING = before
+    meeting.COMING = meeting.COMING_AGAIN = before  # processes may be a second late here, in what follows, too
     if not acc.is_main_process:  # as if they were late
         with warned("which came too late"):
             acc.save_state(FOLDER / "guarded")
