@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.device_names import names
 from accelift_codemod.facts.device_variables import DeviceVariable
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.measured.onward import reached
+from accelift_codemod.measured.onward import Read, reached
 
 # Methods of texts that find something in them, or put something else there.
 _PARTS = frozenset(
@@ -48,7 +48,13 @@ def _reads(draft: Draft, variable: DeviceVariable) -> list[ast.Name | ast.Attrib
 
 def _is_taken_apart(draft: Draft, reads: Sequence[ast.Name | ast.Attribute]) -> bool:
     """Whether something is cut out of a name, or looked for in it, wherever it gets."""
-    return any(_is_cut(draft, read) for read in reached(draft, reads, stop=partial(_is_end, draft)))
+    return any(_is_cut(draft, read) for read in held(draft, reads))
+
+
+def held(draft: Draft, reads: Sequence[Read]) -> Iterator[Read]:
+    """Where the name of a device is read that some places read, as long as it is a name: in functions of the script,
+    too."""
+    return reached(draft, reads, stop=partial(_is_end, draft))
 
 
 def _is_end(draft: Draft, node: ast.AST) -> bool:

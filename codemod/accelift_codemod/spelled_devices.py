@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import partial
 
+from accelift_codemod.device_texts import held
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role
 from accelift_codemod.facts.gpu_numbers import CPU
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.showing import is_logging, prints
 from accelift_codemod.facts.tree import children
-from accelift_codemod.measured.onward import reached
 
 _SPELLED = (ast.Name, ast.Attribute, ast.Call, ast.JoinedStr, ast.BinOp)
 _MOVES = frozenset({"to", "cuda", "to_empty", "set_default_device", "startswith"})
@@ -94,13 +93,7 @@ def _is_text(draft: Draft, call: ast.Call, node: ast.expr) -> bool:
     loads = (load for name, value in bound.items() if value is node for load in draft.facts.loads(scope, name))
     resolver = draft.facts.resolver
     reads = [n for n in loads if any(b.how is How.PARAMETER for b in resolver.reaching(n, scope))]
-    ends = partial(_is_end, draft)
-    return any(_reads_text(draft, read) for read in reached(draft, reads, stop=ends))
-
-
-def _is_end(draft: Draft, node: ast.AST) -> bool:
-    """Whether a node is a call that makes something else of the name of a device: no function of the script."""
-    return isinstance(node, ast.Call) and not isinstance(draft.facts.resolver.callee(node), (*FUNCTIONS, ast.ClassDef))
+    return any(_reads_text(draft, read) for read in held(draft, reads))
 
 
 def _reads_text(draft: Draft, read: ast.expr) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.codemod.scripts import converted, severities
+from tests.codemod.scripts import TRAINS, converted, severities
 
 _TEXT = """\
 import multiprocessing as mp
@@ -23,17 +23,11 @@ def main():
     loader = DataLoader(TensorDataset(torch.ones(64, 8), torch.zeros(64).long()), batch_size=16, shuffle=True)
     model = nn.Linear(8, 3).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for x, y in loader:
-        x, y = x.to(device), y.to(device)
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-
+{train}
 
 if __name__ == "__main__":
     print("begin")
-    {}
+    {lines}
     main()
 """
 
@@ -47,10 +41,11 @@ if __name__ == "__main__":
     ],
 )
 def test_no_state_is_asked_before_processes_are_started(lines: str) -> None:
-    assert "PartialState" not in converted(_TEXT.format(lines))
-    assert severities(_TEXT.format(lines), "PRINT-ALL") == ["note"]
+    text = _TEXT.format(train=TRAINS, lines=lines)
+    assert "PartialState" not in converted(text)
+    assert severities(text, "PRINT-ALL") == ["note"]
 
 
 @pytest.mark.parametrize("lines", ["found = list(map(work, range(4)))", "from multiprocessing.pool import ThreadPool"])
 def test_it_is_asked_where_none_are(lines: str) -> None:
-    assert 'PartialState().print("begin")' in converted(_TEXT.format(lines))
+    assert 'PartialState().print("begin")' in converted(_TEXT.format(train=TRAINS, lines=lines))
