@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable, Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts.index import Binding, How
+from accelift_codemod.facts.index import Binding
 from accelift_codemod.facts.tree import walk
 
 _MOST_STEPS = 4
@@ -76,10 +76,8 @@ def read(draft: Draft, node: ast.expr) -> ast.expr | None:
 
 
 def _made(draft: Draft, node: ast.expr) -> ast.expr:
-    """What a variable is set to, if in one place."""
-    bindings = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
-    only = bindings[0] if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path else None
-    return only.value if only is not None and only.value is not None else node
+    """What a variable is set to, if in one place; else the expression itself."""
+    return draft.facts.resolver.set_once(node) or node
 
 
 def _keyed(draft: Draft) -> Iterator[tuple[ast.Name, list[ast.expr]]]:

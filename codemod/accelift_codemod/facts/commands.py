@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.facts import library
-from accelift_codemod.facts.index import How
 from accelift_codemod.facts.resolve import Resolver
 
 _MOST_STEPS = 32
@@ -55,9 +54,8 @@ def _words(resolver: Resolver, node: ast.expr | None, steps: int = 0) -> list[st
         return []
     steps += 1
     if isinstance(node, ast.Name):
-        bindings = resolver.bindings(node)
-        only = bindings[0] if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path else None
-        node = only.value if only is not None and not isinstance(only.value, ast.Name) else None
+        value = resolver.set_once(node)
+        node = value if not isinstance(value, ast.Name) else None
     if isinstance(node, ast.Constant):
         return node.value.split() if isinstance(node.value, str) else []
     if isinstance(node, ast.JoinedStr):

@@ -130,9 +130,8 @@ def _pieces(resolver: Resolver, node: ast.expr, depth: int = 0) -> Iterator[str 
         elif isinstance(node.func, ast.Attribute) and node.func.attr == "format":
             inner = _filled(node.func.value, node.args)
     elif isinstance(node, ast.Name):
-        bound = resolver.bindings(node)
-        if len(bound) == 1 and bound[0].how is How.ASSIGN and not bound[0].path and bound[0].value is not None:
-            inner = [bound[0].value]
+        value = resolver.set_once(node)
+        inner = [value] if value is not None else []
     if not inner:
         yield node
     for part in inner:

@@ -155,6 +155,12 @@ class Resolver(Classes):
         """Whether an expression is certainly of one role."""
         return self.roles(node) == {role}
 
+    def set_once(self, node: ast.AST) -> ast.expr | None:
+        """What a variable is set to, if that is in one place and as a whole; None if it is not, or is no variable."""
+        bindings = self.bindings(node) if isinstance(node, ast.Name) else []
+        single = len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path
+        return bindings[0].value if single else None
+
     def library_function(self, func: ast.expr) -> str | None:
         """The library function that a call of an expression certainly runs, also where a variable holds it."""
         spelled = self.qualified(func)

@@ -7,7 +7,6 @@ import itertools
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import How
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 
@@ -45,9 +44,8 @@ def _made_of(draft: Draft, node: ast.AST) -> Iterator[ast.expr]:
     """What a variable is bound to, or a function of the script returns."""
     resolver = draft.facts.resolver
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-        bound = resolver.bindings(node)
-        if len(bound) == 1 and bound[0].how is How.ASSIGN and not bound[0].path and bound[0].value is not None:
-            yield bound[0].value
+        value = resolver.set_once(node)
+        yield from [value] if value is not None else []
     elif isinstance(node, ast.Call):
         function = resolver.callee(node)
         returned = [r.value for r in resolver.returns(function)] if isinstance(function, FUNCTIONS) else []

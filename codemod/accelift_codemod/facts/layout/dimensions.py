@@ -72,9 +72,7 @@ class Dimensions:
     def _widened(self, node: ast.expr, steps: int = 0) -> tuple[ast.expr, int]:
         """The tensor that an expression has with more dimensions, and how many more: of `z[:, None]`, z and one."""
         if isinstance(node, ast.Name) and steps < _MOST_NAMES:
-            bindings = self.resolver.bindings(node)
-            only = bindings[0] if len(bindings) == 1 and bindings[0].how is How.ASSIGN else None
-            value = only.value if only is not None and not only.path else None
+            value = self.resolver.set_once(node)
             found = self._widened(value, steps + 1) if value is not None else (node, 0)
             return found if found[1] else (node, 0)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):

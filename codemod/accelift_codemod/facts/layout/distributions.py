@@ -6,7 +6,6 @@ import ast
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts.index import How
 from accelift_codemod.facts.layout.algebra import FIXED, Environment, Frame, Layout, Shape, combine
 
 if TYPE_CHECKING:
@@ -39,9 +38,6 @@ def probability(layouts: Layouts, call: ast.Call, env: Environment, frame: Frame
 
 def _made(layouts: Layouts, node: ast.expr) -> ast.Call | None:
     """The call that makes the distribution which an expression is."""
-    bound = layouts.resolver.bindings(node) if isinstance(node, ast.Name) else []
-    if bound:
-        plain = len(bound) == 1 and bound[0].how is How.ASSIGN and not bound[0].path
-        node = bound[0].value if plain and bound[0].value is not None else node
+    node = layouts.resolver.set_once(node) or node
     known = isinstance(node, ast.Call) and (layouts.resolver.qualified(node.func) or "").startswith(_HOME)
     return node if known and isinstance(node, ast.Call) else None

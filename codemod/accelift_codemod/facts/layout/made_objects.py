@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
-from accelift_codemod.facts.index import Function, How
+from accelift_codemod.facts.index import Function
 from accelift_codemod.facts.layout.algebra import Layout, Record, Shape
 from accelift_codemod.facts.resolve import Resolver
 
@@ -75,8 +75,7 @@ def _fields(resolver: Resolver, call: ast.Call) -> list[str] | None:
 
 def _named(resolver: Resolver, func: ast.expr) -> list[str] | None:
     """The fields of `namedtuple("Out", "logits loss")`, which a variable is."""
-    bindings = resolver.bindings(func) if isinstance(func, ast.Name) else []
-    made = bindings[0].value if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path else None
+    made = resolver.set_once(func)
     if (
         not isinstance(made, ast.Call)
         or resolver.qualified(made.func) != "collections.namedtuple"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.facts import torch_ops
-from accelift_codemod.facts.index import How
 from accelift_codemod.facts.layout.algebra import FIXED, Layout, Shape, tensor
 from accelift_codemod.facts.layout.dimensions import Dimensions
 from accelift_codemod.facts.layout.products import integer
@@ -84,9 +83,7 @@ class Sequences:
         `x.view(-1, size, 8)` may be one step with all samples."""
         node: ast.expr | None = call.args[0] if call.args else None
         if isinstance(node, ast.Name):
-            bindings = self.resolver.bindings(node)
-            plain = len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path
-            node = bindings[0].value if plain else None
+            node = self.resolver.set_once(node)
         func = node.func if isinstance(node, ast.Call) else None
         if not isinstance(node, ast.Call) or not isinstance(func, ast.Attribute) or func.attr not in _FOLDS:
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import around
 from accelift_codemod.facts.layout.algebra import CURVING, FIXED, Environment, Frame, Layout, Shape, tensor, written_out
 from accelift_codemod.facts.layout.products import integer
@@ -19,9 +19,7 @@ _VMAP = ("torch.vmap", "torch.func.vmap", "functorch.vmap")
 
 def mapping(layouts: Layouts, func: ast.expr) -> ast.Call | None:
     """The call of `vmap` that made what is called."""
-    bindings = layouts.resolver.bindings(func) if isinstance(func, ast.Name) else []
-    only = bindings[0] if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path else None
-    made = only.value if only is not None else func
+    made = layouts.resolver.set_once(func) or func
     called = isinstance(made, ast.Call) and layouts.resolver.qualified(made.func) in _VMAP
     return made if called and isinstance(made, ast.Call) else None
 
