@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,15 +12,9 @@ from accelift_codemod import remembered, timelimit
 from accelift_codemod.options import Options
 from accelift_codemod.outcomes import Outcome, Severity
 from accelift_codemod.results import FileResult
-from accelift_codemod.source import BadSource, Python2Source, Source, code_of, read_bytes
+from accelift_codemod.source import BadSource, Python2Source, Source, read_bytes
 
 _MARK = b"torch"
-_STARTS = b"__main__"
-# A loop, or a call, that stands in no function: `engine.train()`, `model, loss = fit(args)`.
-_RUNS = re.compile(
-    rb"^(?:(?:for|while)\b|(?!(?:def|class|from|import|async|return|print)\b)[A-Za-z_][^#(\n]*\()", re.MULTILINE
-)
-_IMPORTED = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([\w., \t]+)", re.MULTILINE)
 _MOST_OBJECTS = 2_000_000
 
 
@@ -39,10 +32,12 @@ def convert_file(path: str | Path, options: Options, named: bool = True) -> File
     except BadSource as error:
         return FileResult(shown, error=str(error))
     if _MARK not in data and (not named or data.strip()) and b"\0" not in data:
-        if named and _leads_to_torch(Path(path)):
-            return convert_bytes(data, shown, options, Path(path))
         if not named:
             return FileResult(shown, skipped=True)
+        from accelift_codemod import by_import  # late: most files are found in folders
+
+        if by_import.leads_to_torch(Path(path)):
+            return convert_bytes(data, shown, options, Path(path))
         return guarded(shown, lambda: _foreign(shown, data), options.time_limit)
     return convert_bytes(data, shown, options, Path(path))
 
@@ -50,55 +45,6 @@ def convert_file(path: str | Path, options: Options, named: bool = True) -> File
 def _may_train(result: FileResult) -> bool:
     """Whether there is a training in a file, whoever runs it."""
     return result.plan is not None and all(finding.code != "NO-TRAINING" for finding in result.plan.findings)
-
-
-def _is_run(path: Path, stems: Collection[str]) -> bool:
-    """Whether a file that does not mention torch may be a script that trains: it asks whether it is run, or runs what
-    it has from one of the files that train, perhaps by way of another."""
-    try:
-        data = code_of(path)
-    except BadSource:
-        return False
-    return _STARTS in data or (_imports(path, stems) and _RUNS.search(data) is not None)
-
-
-def _imports(path: Path, stems: Collection[str]) -> bool:
-    names = [*_looked_at(path)[1], *(name for file in _modules(path, path) for name in _looked_at(file)[1])]
-    return any(name.rpartition(".")[2] in stems for name in names)
-
-
-def _leads_to_torch(script: Path) -> bool:
-    """Whether a script imports, perhaps through others, a file of its folder that mentions torch."""
-    queue = [script]
-    seen = {script}
-    for file in queue:
-        if _looked_at(file)[0]:
-            return True
-        found = [f for f in _modules(file, script) if f not in seen]
-        seen.update(found)
-        queue += found
-    return False
-
-
-def _modules(file: Path, script: Path) -> Iterator[Path]:
-    """Where what a file imports may lie, beside it or beside the script."""
-    for name in _looked_at(file)[1]:
-        for folder in dict.fromkeys((file.parent, script.parent)):
-            module = folder.joinpath(*name.split("."))
-            yield module.with_name(f"{module.name}.py")
-            yield module / "__init__.py"
-
-
-@remembered.remembered
-def _looked_at(file: Path) -> tuple[bool, tuple[str, ...]]:
-    """Whether a file mentions torch, and what it imports."""
-    try:
-        text = code_of(file)
-    except BadSource:  # there is none, or it is not to be read
-        return False, ()
-    lines = (part.split() for line in _IMPORTED.findall(text) for part in line.split(b","))
-    names = dict.fromkeys(words[0].decode().strip(".") for words in lines if words)
-    return _MARK in text, tuple(name for name in names if name)
 
 
 def _foreign(shown: str, data: bytes) -> FileResult:
@@ -197,20 +143,31 @@ def convert_files(
             for _ in done:
                 advance()
     trains = [Path(path) for i, (path, _) in enumerate(files) if _may_train(results[i])]
-    around = {str(folder) for path in trains for folder in path.parents}
-    stems = frozenset(path.parent.name if path.name == "__init__.py" else path.stem for path in trains)
-    for i, (path, _) in enumerate(files if trains else ()):  # scripts that leave the training to files that they import
-        beside = results[i].skipped and (os.path.dirname(path) or ".") in around  # noqa: PTH120  (of every file)
-        if beside and _is_run(Path(path), stems) and _leads_to_torch(Path(path)):
-            looked_at = convert_file(path, options)
-            if not _needs_nothing(looked_at) or _STARTS in read_bytes(path):
-                results[i] = looked_at  # else it need not be a script
+    if trains:
+        _leave_to_imports(files, results, trains, options)
     found = [results[i] for i in range(len(files))]
     if not any(result.members or result.sharers for result in found):
         return found
     from accelift_codemod.project import groups  # late: few scripts change other files
 
     return groups.settle(found, partial(_alone, options=options), partial(_sparing, options=options))
+
+
+def _leave_to_imports(
+    files: Sequence[tuple[str | Path, bool]], results: dict[int, FileResult], trains: Sequence[Path], options: Options
+) -> None:
+    """Convert scripts that were passed over, as they do not mention torch, but leave the training to files that they
+    import."""
+    from accelift_codemod import by_import  # late: most trees have nothing to do with torch
+
+    around = {str(folder) for path in trains for folder in path.parents}
+    stems = frozenset(path.parent.name if path.name == "__init__.py" else path.stem for path in trains)
+    for i, (path, _) in enumerate(files):
+        beside = results[i].skipped and (os.path.dirname(path) or ".") in around  # noqa: PTH120  (of every file)
+        if beside and by_import.is_run(Path(path), stems) and by_import.leads_to_torch(Path(path)):
+            looked_at = convert_file(path, options)
+            if not _needs_nothing(looked_at) or by_import.STARTS in read_bytes(path):
+                results[i] = looked_at  # else it need not be a script
 
 
 def _needs_nothing(found: FileResult) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -156,6 +155,8 @@ def _words(arguments: str | None) -> list[str]:
     Raises:
         click.UsageError: a quote is not closed.
     """
+    import shlex  # late: few ask for a proof
+
     try:
         return shlex.split(arguments or "")
     except ValueError as error:
@@ -293,6 +294,8 @@ class _Run:
 
     def _written(self, result: FileResult) -> FileResult:
         """Write a script and the files that change with it: all of them or none."""
+        if result.skipped:
+            return result
         outputs = {r.path: r.output for r in (result, *result.members) if r.output is not None}
         try:
             if self.output is not None:
