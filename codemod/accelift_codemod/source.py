@@ -41,9 +41,7 @@ def read_bytes(path: str | Path) -> bytes:
         BadSource: it cannot be read.
     """
     try:
-        file = os.open(
-            path, _READ
-        )  # for every file of a tree: fewer system calls than `open`
+        file = os.open(path, _READ)  # for every file of a tree: fewer system calls than `open`
         try:
             data = os.read(file, _PIECE)
             if len(data) < _PIECE:

@@ -63,10 +63,19 @@ def test_one_that_a_method_calls() -> None:
     assert "accelerator.backward(loss)" in lines
 
 
+OTHER = "\n\nclass Other(Training):\n    @staticmethod\n    def fit(*given):\n        pass\n"
+
+
+def test_another_of_its_name_in_a_class_derived_is_not_called() -> None:
+    lines = added(_static(f"{CALL.format('device')}\nOther.fit(1)", rest=OTHER))
+    assert "def fit(model, loader, optimizer, accelerator):" in lines
+    assert "Training.fit(model, loader, optimizer, accelerator)" in lines
+
+
 @pytest.mark.parametrize(
     "parts",
     [
-        {"rest": "\n\nclass Other(Training):\n    @staticmethod\n    def fit(*given):\n        pass\n"},
+        {"rest": OTHER.replace("pass", "super().fit(*given)")},
         {"base": "", "rest": "\n    step = fit\n"},
         {"call": f"{CALL.format('device')}\nrun = Training.fit"},
         {"call": f"{CALL.format('device')}\nmap(Training.fit, [])"},

@@ -32,6 +32,7 @@ PARTS = {
     "methods": "",
 }
 MADE = "trainer = Trainer()\ntrainer.fit()"
+TOLD = "def told(self):\n    return self.__one__()"
 
 
 def trainer(body: str = MADE, **parts: str) -> str:
@@ -86,6 +87,10 @@ def test_everything_is_made_in_the_constructor() -> None:
         (MADE, {"methods": "def __len__(self):\n    return len(self.loader)"}),
         (MADE, {"methods": "def __del__(self):\n    print('gone')"}),
         (MADE, {"methods": "def __getitem__(self, n):\n    return self.model.layer.weight[n]"}),
+        (
+            f"{MADE}\nprint(trainer.told())",
+            {"methods": f"def __one__(self):\n    return 1\n\n{TOLD}"},
+        ),
         (MADE, {"methods": "@classmethod\ndef code(cls):\n    return 'plain'"}),
         (f"{MADE}\nprint(Trainer.code())", {"methods": "@staticmethod\ndef code():\n    return 'plain'"}),
     ],

@@ -267,13 +267,18 @@ class Facts:
             return False
         if not is_static(function) or len(function.decorator_list) > 1 or self.references(function):
             return False
-        if not self.only_one(function):
-            return False
         sites = set(self.resolver.sites(function))
+        if not self.only_one(function) and not all(self._names_class(site, cls) for site in sites):
+            return False
         return all(
             self.index.parents.get(read) in sites or self.of_another(read, function)
             for read in self.index.attributes.get(function.name, ())
         )
+
+    def _names_class(self, call: ast.Call, cls: ast.ClassDef) -> bool:
+        """Whether a call is of a method of this very class, whatever is derived of it: `Trainer.evaluate()`."""
+        values = self.resolver.values(call.func.value) if isinstance(call.func, ast.Attribute) else ()
+        return bool(values) and all(v.role is Role.CLASS and v.declaration is cls for v in values)
 
     def only_one(self, function: Function) -> bool:
         """Whether no class that inherits a method, or that it is inherited from, has another of its name."""

@@ -14,6 +14,16 @@ from accelift_codemod.facts.uses import is_called
 from accelift_codemod.facts.values import Role
 
 _SPECIAL = frozenset({"__init__", "__repr__", "__str__", "__call__"})
+# Names that Python, or a library that is handed the object, looks for by itself.
+_KNOWN = frozenset(
+    {name for of in (object, type, complex, str, list, dict, set, memoryview, property, Exception) for name in dir(of)}
+    | {f"__{way}{name}__" for way in ("", "a") for name in ("enter", "exit", "iter", "next")}
+    | {
+        f"__{name}__"
+        for name in "await call del missing setitem fspath copy deepcopy getattr getnewargs getnewargs_ex getstate "
+        "setstate post_init set_name array array_ufunc torch_function".split()
+    }
+)
 _ASKING = frozenset({"__len__", "__getitem__", "__contains__", "__bool__", "__del__"})
 # Decorators that run a method as it stands.
 _PLAIN = frozenset({"torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.set_grad_enabled"})
@@ -110,7 +120,7 @@ class Insides:
             if name in seen:
                 return self.no(method, f"the method {name}() is defined twice")
             seen.add(name)
-            if name.startswith("__") and name.endswith("__") and name not in _SPECIAL and not self._asks(name):
+            if self._runs_unnamed(name):
                 return self.no(method, f"the method {name}() runs without being called by name")
             for decorator in method.decorator_list:
                 if stands_apart(method) or self._plain(decorator) or self._looks(method):
@@ -128,6 +138,13 @@ class Insides:
             if len(bindings) != 1:
                 return self.no(bindings[-1].node, f"{self.self_name} is bound again")
         return None
+
+    def _runs_unnamed(self, name: str) -> bool:
+        """Whether a method may run without being called by name, and do more than asking."""
+        if not (name.startswith("__") and name.endswith("__")) or name in _SPECIAL or self._asks(name):
+            return False
+        calls = (self.index.parents.get(read) for read in self.index.attributes.get(name, ()))
+        return name in _KNOWN or not any(isinstance(call, ast.Call) for call in calls)
 
     def _asks(self, name: str) -> bool:
         """Whether a method that runs without being called by name only asks the object something, or leaves it."""
@@ -201,7 +218,8 @@ class Insides:
         for name in self.selves():
             parent = parents[name]
             if isinstance(parent, ast.Attribute):
-                if parent.attr.startswith("__") and parent.attr.endswith("__") and parent.attr != "__class__":
+                special = parent.attr.startswith("__") and parent.attr.endswith("__") and parent.attr != "__class__"
+                if special and (parent.attr in _KNOWN or parent.attr not in methods):
                     return self.no(name, f"`{name.id}.{parent.attr}` reaches attributes in another way")
                 if isinstance(parent.ctx, ast.Del):
                     return self.no(name, f"`{name.id}.{parent.attr}` is deleted")
