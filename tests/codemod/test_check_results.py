@@ -37,6 +37,7 @@ def hook(models, weights, folder):
 
 accelerator.register_save_state_pre_hook(hook)
 """
+GUARDED = "if accelerator.is_main_process:"
 KEEPER = """\
 class Keeper:
     def keep(self, state):
@@ -148,6 +149,10 @@ WRONG = {
             definitions="def save(net):\n    torch.save(net, 'm.pt')  # HERE\n", epoch_end="if epoch > 1:\n    save(3)"
         ),
         script(batch_end="torch.save(x, f'{epoch}_{len(y)}.pt')  # HERE"),
+        script(
+            definitions="def finish(saver):\n    saver('m.pt')\n",
+            after="def write(path):\n    torch.save(3, path)  # HERE\n\nfinish(write)",
+        ),
         script(batch_end="for i, one in enumerate(x):\n    torch.save(one, f'{epoch}_{i}.pt')  # HERE"),
         script(before=HOOK.format(mark="  # HERE"), epoch_end="accelerator.save_state('out')"),
         script(
@@ -298,6 +303,16 @@ RIGHT = {
             after="if accelerator.is_main_process:\n    save(3)",
         ),
         script(definitions="def never_called(net):\n    torch.save(net, 'm.pt')\n"),
+        script(
+            definitions="def finish(saver):\n    saver('m.pt')\n",
+            after=f"def write(path):\n    torch.save(3, path)\n\n{GUARDED} finish(write)",
+        ),
+        script(
+            definitions=KEEPER.format(mark=""),
+            from_imports="from project import chosen",
+            after=f"keeper = chosen(Keeper)\n{GUARDED} keeper.keep(3)\nnp.keep(3)",
+            imports="import numpy as np",
+        ),
         script(
             before=HOOK.format(mark=""), epoch_end="if accelerator.is_main_process:\n    accelerator.save_state('out')"
         ),

@@ -90,5 +90,40 @@ def test_what_is_not_prepared_is_as_it_was(code: str, slots: dict[str, str]) -> 
     assert findings(TRAINER.format(**{**RIGHT, "made": early, **slots}), code) == []
 
 
+MODULE = {
+    "class Trainer:": "@kept\nclass Trainer(nn.Module):",
+    "        self.accelerator = Accelerator()": "        super().__init__()\n        self.accelerator = Accelerator()",
+    "def __init__(self, model, data)": "def __init__(self, model: Net, data)",
+    "import torch\n": "import torch\nfrom project import kept\n",
+}
+LATER = "self.notes = []\n        self.test = DataLoader(data)\n        self.best = self.keep = None"
+
+
+def as_module(text: str) -> str:
+    """The trainer as a module with a decorator that nobody in sight makes an object of."""
+    for old, new in MODULE.items():
+        assert old in text
+        text = text.replace(old, new, 1)
+    return text[: text.index("Trainer(Net()")]
+
+
+@pytest.mark.parametrize(("code", "slots"), WRONG)
+def test_what_is_wrong_with_what_a_module_that_trains_others_has_prepared(code: str, slots: dict[str, str]) -> None:
+    text = as_module(TRAINER.format(**{**RIGHT, "made": f"{PREPARE}\n        {LATER}", **slots}))
+    assert [f.line for f in findings(text, code)] == marked(text) != []
+
+
+@pytest.mark.parametrize(("code", "slots"), WRONG)
+def test_what_such_a_module_may_have_prepared_or_not(code: str, slots: dict[str, str]) -> None:
+    perhaps = f"if torch.cuda.is_available():\n            {PREPARE}"
+    again = f"{PREPARE}\n        self.model, self.loader, self.sched = net, other, None"
+    for made in ("pass", perhaps, again, f"self.fit()\n        {PREPARE}"):
+        assert findings(as_module(TRAINER.format(**{**RIGHT, "made": made, **slots})), code) == []
+
+
+def test_a_right_module_that_trains_others() -> None:
+    assert findings(as_module(TRAINER.format(**RIGHT))) == []
+
+
 def test_a_right_trainer() -> None:
     assert findings(TRAINER.format(**RIGHT)) == []

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import Facts, parts
 from accelift_codemod.facts.calls import Calls
+from accelift_codemod.facts.classes import is_class_method, is_static
 from accelift_codemod.facts.expressions import Expressions
-from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Index, Scope, position
+from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, Index, Scope, position
 from accelift_codemod.facts.instances import Instances
+from accelift_codemod.facts.names import is_placeholder
+from accelift_codemod.facts.reaching import Reaching
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.values import Role, Value, Values
@@ -19,6 +22,7 @@ from accelift_codemod.source import Source
 if TYPE_CHECKING:
     from accelift_codemod.project.program import Program
 
+_MOST_STEPS = 6  # from one variable to another
 LIBRARIES = ("accelerate", "accelift")
 _ACCELERATORS = frozenset(f"{root}{home}.Accelerator" for root in LIBRARIES for home in ("", ".accelerator"))
 _STATES = frozenset(
@@ -74,13 +78,29 @@ class _Calls(Calls):
     def _prepared(self, call: ast.Call, argument: ast.expr) -> Values:
         """What `prepare` makes of an argument: the same kind of object, whose origin is the argument itself."""
         self.resolver.prepared[argument] = call
-        values = self.resolver.values(argument) or (Value(Role.OBJECT, argument),)
+        values = self.resolver.values(argument) or (self._declared(argument),)
         return parts.unique(
             v
             if v.origin in self.resolver.prepared
             else Value(v.role, argument, v.name, ((v,),), declaration=v.declaration)
             for v in values
         )
+
+    def _declared(self, argument: ast.expr) -> Value:
+        """What something is by the annotation of a parameter, of which no call in sight tells what it is given."""
+        node: ast.AST | None = argument
+        for _ in range(_MOST_STEPS):
+            bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
+            if isinstance(node, ast.Attribute):
+                bindings = self.resolver.attribute_bindings(node)
+            binding = bindings[0] if len(bindings) == 1 and not bindings[0].path else None
+            if binding is None or binding.how not in (How.ASSIGN, How.PARAMETER):
+                break
+            if binding.how is How.PARAMETER:
+                role, declaration = self.resolver.annotated(getattr(binding.node, "annotation", None))
+                return Value(role, argument, declaration=declaration)
+            node = binding.value
+        return Value(Role.OBJECT, argument)
 
 
 class _Expressions(Expressions):
@@ -102,6 +122,12 @@ class _Expressions(Expressions):
             return found
         inside = (v for v in self.resolver.values(node.value) if self.resolver.is_prepared(v))
         return parts.unique((*(self.resolver.original(v) for v in (*found, *inside)),))
+
+    def set_alike(self, attribute: ast.Attribute) -> list[Binding]:
+        found = self.resolver.current(attribute, super().set_alike(attribute))
+        values = [self.bound(binding) for binding in found] if len(found) > 1 else []
+        perhaps = any(self.resolver.is_prepared(v) for one in values for v in one)
+        return found if not perhaps or all(values) else []  # it may be what nothing is known of, which is not prepared
 
 
 class AccelerateResolver(Resolver):
@@ -154,8 +180,52 @@ class AccelerateResolver(Resolver):
     def _of_object(self, name: ast.Name, owner: Scope, found: list[Binding]) -> list[Binding]:
         """Of the bindings of an attribute, those that can reach a read in a method: the last ones of the constructor,
         if that has surely run before it, or those of the method itself, if there are any before the read."""
-        index, function = self.index, self.index.function(name)
         maker = self.constructor(owner.node) if isinstance(owner.node, ast.ClassDef) else None
+        return self._of_self(name, maker, found)
+
+    def current(self, read: ast.Attribute, found: list[Binding]) -> list[Binding]:
+        """Of the bindings of an attribute that is no variable, those that can reach a read: where only methods of one
+        class read and bind it, of their own object (a trainer that is a module, or has a decorator)."""
+        cls = self._own_class(read)
+        if len(found) < 2 or cls is None or any(self._own_class(b.node) is not cls for b in found):
+            return found
+        maker = self.constructor(cls)
+        found = [b for b in found if b.how is not How.AUGMENT and not is_placeholder(b)] or found
+        if maker is None or self.index.function(read) is not maker:
+            return self._of_self(read, maker, found)
+        later = self._later(maker)
+        made = [b for b in found if self.index.function(b.node) not in later]
+        sure = {self.index.statement(b.node) for b in made if b.how is How.ASSIGN and b.value is not None}
+        reaching = Reaching(self.index, made, maker, sure, self._passes)
+        return (reaching.of(read) if reaching.local else made) or found
+
+    def attribute_bindings(self, node: ast.Attribute) -> list[Binding]:
+        """Where what an attribute holds is set."""
+        self.values(node)
+        return self.expressions.set_alike(node)
+
+    def annotated(self, annotation: ast.expr | None) -> tuple[Role, ast.AST | None]:
+        """What a parameter is, by its annotation; with its class, if that is one of the script."""
+        name = self.qualified(annotation) if annotation is not None else None
+        bindings = self.bindings(annotation) if isinstance(annotation, ast.Name) else []
+        cls = bindings[0].node if len(bindings) == 1 and bindings[0].how is How.CLASS else None
+        role = self.class_role(cls) if cls is not None else None
+        return role or (self.library_class(name) if name else None) or Role.OBJECT, cls if role is not None else None
+
+    def _own_class(self, node: ast.AST) -> ast.ClassDef | None:
+        """The class of whose object a method reads or binds an attribute: `self.model`."""
+        function = self.index.function(node)
+        cls = self.index.parents.get(function) if function is not None else None
+        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name) or function is None:
+            return None
+        if not isinstance(cls, ast.ClassDef) or is_static(function) or is_class_method(function):
+            return None
+        first = [*function.args.posonlyargs, *function.args.args][:1]
+        bound = self.bindings(node.value)
+        return cls if len(bound) == 1 and [bound[0].node] == first else None
+
+    def _of_self(self, name: ast.Name | ast.Attribute, maker: Function | None, found: list[Binding]) -> list[Binding]:
+        index, function = self.index, self.index.function(name)
         homes = {index.function(binding.node) for binding in found}
         if maker is None or function is None or function is maker or not homes <= {maker, function}:
             return found

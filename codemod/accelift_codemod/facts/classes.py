@@ -122,7 +122,7 @@ class Classes(Names):
                 qualified = self.qualified(base)
                 if qualified is None:
                     continue
-                found = _CLASS_ROLES.get(qualified) or self.library_role(qualified)
+                found = self.library_class(qualified)
                 if found is not None:
                     return found
         return None
@@ -137,6 +137,10 @@ class Classes(Names):
             for cls in classes
             for base in cls.bases
         )
+
+    def library_class(self, qualified: str) -> Role | None:
+        """What objects of a class of a library are."""
+        return _CLASS_ROLES.get(qualified) or self.library_role(qualified)
 
     def library_role(self, qualified: str) -> Role | None:
         """What calling a library name gives, by what is known of libraries or said by the project."""

@@ -264,7 +264,7 @@ class Expressions:
                     found += self._variable(value.declaration, node.attr)
         if found:
             return found
-        found = [v for binding in self._set_alike(node) for v in self.bound(binding)]
+        found = [v for binding in self.set_alike(node) for v in self.bound(binding)]
         if not found and any(v.role is Role.MODEL for v in receivers) and node.attr == "module":
             return tuple(v for v in receivers if v.role is Role.MODEL)
         return found
@@ -281,7 +281,7 @@ class Expressions:
         bindings = self.index.scopes[cls].bindings.get(f"{self.resolver.followed[cls]}.{attribute}", [])
         return [v for b in bindings if b.how is not How.AUGMENT for v in self.bound(b)]
 
-    def _set_alike(self, attribute: ast.Attribute) -> list[Binding]:
+    def set_alike(self, attribute: ast.Attribute) -> list[Binding]:
         """Where an attribute of what may be the same object is set: in one variable, or of one shared origin."""
         if attribute.attr not in self.index.attribute_bindings:
             return []

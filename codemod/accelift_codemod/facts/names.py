@@ -107,7 +107,7 @@ class Names:
         owner, name = variable
         found = [b for b in owner.bindings.get(name, []) if b.how is not How.AUGMENT]
         if owner.is_class and "." in name:  # an attribute of self: what it is before it is made does not matter
-            found = [b for b in found if not _is_placeholder(b)] or found
+            found = [b for b in found if not is_placeholder(b)] or found
         return found
 
     @memoised
@@ -206,6 +206,6 @@ class Names:
         return self.builtin(function) == "open" or (self.qualified(function) or "").startswith(_LET_PASS)
 
 
-def _is_placeholder(binding: Binding) -> bool:
+def is_placeholder(binding: Binding) -> bool:
     """`self.model = None`."""
     return isinstance(binding.value, ast.Constant) and binding.value.value is None and binding.how is How.ASSIGN

@@ -11,6 +11,7 @@ from accelift_codemod.facts.absent import Absent
 from accelift_codemod.facts.accelerate import AccelerateResolver, is_state
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function, How, parameters
 from accelift_codemod.facts.signatures import default
+from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.tree import walk
 
 _ALONE = frozenset({"is_main_process", "is_local_main_process", "is_last_process"})
@@ -45,6 +46,7 @@ class Ranks:
         self.resolver = resolver
         self.index = resolver.index
         self.absent = Absent(resolver)
+        self.timeline = Timeline(resolver)
 
     def is_rank(self, node: ast.AST) -> bool:
         """Whether an expression is the number of this process."""
@@ -181,8 +183,8 @@ class Ranks:
             if isinstance(parent, FUNCTIONS):
                 if any(mentions_process(d) for d in parent.decorator_list):
                     return True
-                sites = self.calls_of(parent, node)
-                return bool(sites) and depth < 6 and all(self.perhaps_alone(s, depth + 1) for s in sites)
+                places = self.calls_of(parent, node) or self.timeline.handed_on(parent)
+                return bool(places) and depth < 6 and all(self.perhaps_alone(s, depth + 1) for s in places)
         return False
 
     def calls_of(self, function: Function, node: ast.AST) -> list[ast.Call]:
@@ -191,7 +193,7 @@ class Ranks:
         owner = self.index.parents.get(function)
         method = isinstance(owner, ast.ClassDef)
         if method and not sites:  # what is called of an object that cannot be followed may be this
-            sites = [c for c in self.index.methods.get(function.name, []) if self.resolver.callee(c) is None]
+            sites = self._of_unknown(function.name)
         if method and function.name == "__init__":
             sites += self.resolver.sites(owner)  # type: ignore[arg-type]
         flags = {p.arg: p for p in parameters(function.args)}
@@ -212,6 +214,11 @@ class Ranks:
             if not any(isinstance(v, ast.Constant) and not v.value for v in values):
                 found.append(call)
         return found
+
+    def _of_unknown(self, name: str) -> list[ast.Call]:
+        """The calls of methods of a name of objects that cannot be followed."""
+        named = self.index.methods.get(name, [])
+        return [c for c in named if self.resolver.callee(c) is None and self.resolver.qualified(c.func) is None]
 
     def from_elsewhere(self, node: ast.AST) -> bool:
         """Whether only something unknown may run the function around a node: a method that nothing here calls by its

@@ -70,7 +70,7 @@ class Reaching:
                 if chosen[choice]:
                     self._choosing.add(choice, (number, choice))
 
-    def of(self, name: ast.Name) -> list[Binding]:
+    def of(self, name: ast.Name | ast.Attribute) -> list[Binding]:
         """Those that can reach a read, the latest before it first, then those of other iterations."""
         index, here = self._index, position(name)
         chain = index.chain(name)
