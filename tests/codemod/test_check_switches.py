@@ -22,7 +22,52 @@ TOTAL = "total = 16 * accelerator.num_processes\naccelerator.print(total)"
 DIM0 = "print(accelerator.gather(loss).item())"
 LOGGED = "import logging\nlogger = logging.getLogger()\nlogger.info('%d is here', accelerator.process_index)"
 
+RANK = "accelerator.process_index"
+TELLS = [
+    f"who = f'[{{{RANK}}}]'\nprint(who, 'is here')",
+    f"who = 'rank %d' % {RANK}\nline = 'here is {{}}'.format(who)\naccelerator.print(line + '!')",
+    f"from tqdm import tqdm\nfor _ in tqdm(range(3), desc=f'on {{{RANK}}}', position={RANK}):\n    pass",
+    f"rank = {RANK}\nif rank == 0:\n    print(rank)",
+    f"if {RANK} > 7:\n    raise ValueError(f'no room for {{{RANK}}}')",
+]
+KEEPS = [
+    f"name = f'part{{{RANK}}}.pt'\ntorch.save(3, name)",
+    f"name = 'part' + str({RANK})\nprint(name)\nopen(name, 'w')",
+    f"rank = {RANK}\nprint(rank, data[rank::2])\nmine = list(range(rank, 64))",
+    f"name = {RANK}",
+]
+# An evaluation by what the function is given.
+GIVEN = """\
+def hits(out, y):
+    return (out.argmax(1) == y).sum()
+
+
+def errors(out, y):
+    return {errors}
+
+
+def evaluate(measure):
+    total = 0
+    for x, y in test_loader:
+        total += measure(model(x), y).item(){mark}
+    return total
+
+
+"""
+RUNS = "accelerator.print(evaluate(hits), {})"
+BY_CALL = {"errors": "(out.argmax(1) != y).sum()", "mark": "  # HERE"}
+JOINED = "accelerator.reduce((out.argmax(1) != y).sum())"
+
+
+def measured(by: str, imports: str = "", **slots: str) -> str:
+    definitions = GIVEN.format(**{**BY_CALL, **slots})
+    return evaluating("", definitions=definitions, after=RUNS.format(by), imports=imports)
+
+
 REPORTED = [
+    *(("METRIC-LOCAL", evaluating(f"{COUNT}  # HERE", before=tells)) for tells in TELLS),
+    ("METRIC-LOCAL", measured("evaluate(errors)")),
+    ("METRIC-LOCAL", measured("evaluate(F.cross_entropy)")),
     ("METRIC-AFTERLOOP", evaluating("", loader=DROPS.format(""), after=REDUCED.format("  # HERE"))),
     ("METRIC-AFTERLOOP", evaluating("", loader=DROPS.format(", drop_last=False"), after=REDUCED.format("  # HERE"))),
     ("METRIC-PADDED", evaluating(PADDED, loader=DROPS.format(""))),
@@ -37,6 +82,10 @@ REPORTED = [
     ("METRIC-LOCAL", evaluating(f"{COUNT}  # HERE", before="if accelerator.process_index == 0:\n    print('go')")),
 ]
 SILENT = [
+    *(("METRIC-LOCAL", evaluating(COUNT, before=keeps)) for keeps in KEEPS),
+    ("METRIC-LOCAL", measured("evaluate(errors)", errors=JOINED, mark="")),
+    ("METRIC-LOCAL", measured("evaluate(project.score)", "import project", mark="")),
+    ("METRIC-LOCAL", measured("evaluate(torch.distributed.all_reduce)", mark="")),
     ("METRIC-AFTERLOOP", evaluating("", loader=DROPS.format(", drop_last=True"), after=REDUCED.format(""))),
     ("METRIC-AFTERLOOP", evaluating("", loader=DROPS.format(", drop_last=flag()"), after=REDUCED.format(""))),
     ("METRIC-PADDED", evaluating("out = accelerator.gather(model(x))\nout = out[:5]")),

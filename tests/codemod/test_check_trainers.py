@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.codemod.checks import findings, marked
@@ -123,6 +125,48 @@ def test_what_such_a_module_may_have_prepared_or_not(code: str, slots: dict[str,
 
 def test_a_right_module_that_trains_others() -> None:
     assert findings(as_module(TRAINER.format(**RIGHT))) == []
+
+
+PROPERTIES = """\
+    @property
+    def first(self):
+        \"\"\"Whether this is the main process.\"\"\"
+        return self.accelerator.is_main_process
+
+    def is_first(self):
+        return not not self.first
+
+    @property
+    def plain(self):
+        return self.accelerator.unwrap_model(self.model)
+
+    def fit(self):
+"""
+
+
+@pytest.mark.parametrize("test", ["self.first", "self.is_first()"])
+@pytest.mark.parametrize("change", [str, as_module])
+def test_properties_that_tell_of_the_main_process(test: str, change: Callable[[str], str]) -> None:
+    for stepped, code in (("self.sched.step()", "STATE-MAIN"), ("self.accelerator.gather(loss)", "COLL-MAIN")):
+        under = f"if {test}:\n                {stepped}  # HERE"
+        text = change(TRAINER.format(**{**RIGHT, "stepped": under})).replace("    def fit(self):\n", PROPERTIES)
+        assert [f.line for f in findings(text, code)] == marked(text) != []
+    unless = f"if not {test}:\n                continue\n            print('x')"
+    text = change(TRAINER.format(**{**RIGHT, "stepped": unless})).replace("    def fit(self):\n", PROPERTIES)
+    assert findings(text, "PRINT-ALL") == []
+
+
+def test_properties_that_tell_of_something_else() -> None:
+    other = PROPERTIES.replace("return self.accelerator.is_main_process", "return self.accelerator.device")
+    text = TRAINER.format(**{**RIGHT, "stepped": "if self.first:\n                self.sched.step()"})
+    assert findings(text.replace("    def fit(self):\n", other), "STATE-MAIN") == []
+
+
+def test_the_network_inside_of_what_an_annotation_tells() -> None:
+    text = as_module(TRAINER.format(**{**RIGHT, "saved": "self.plain.loss(1, 2)"})).replace(
+        "    def fit(self):\n", PROPERTIES
+    )
+    assert findings(text) == []
 
 
 def test_a_right_trainer() -> None:

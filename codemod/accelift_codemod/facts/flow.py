@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.accelerate import AccelerateResolver, is_state
-from accelift_codemod.facts.index import FUNCTIONS, Binding, How
+from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
 from accelift_codemod.facts.tree import children
 from accelift_codemod.facts.values import Role, Value
 
@@ -62,9 +62,8 @@ class Flow:
                     yield binding.value
             return
         if isinstance(node, ast.Call):
-            target = self.resolver.callee(node)
-            if isinstance(target, FUNCTIONS):
-                yield from (r.value for r in self.resolver.returns(target) if r.value is not None)
+            for function in self._run_by(node):
+                yield from (r.value for r in self.resolver.returns(function) if r.value is not None)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and not isinstance(node.ctx, ast.Store):
             for binding in self.index.attribute_bindings.get(node.attr, []):
                 target = binding.node
@@ -73,6 +72,14 @@ class Flow:
                         yield binding.value
         if not isinstance(node, (ast.Lambda, *FUNCTIONS, ast.ClassDef)):
             yield from children(node)
+
+    def _run_by(self, call: ast.Call) -> list[Function]:
+        """The functions of the script of which a call runs one: that of its name, or those that a variable holds."""
+        target = self.resolver.callee(call)
+        if target is not None:
+            return [target] if isinstance(target, FUNCTIONS) else []
+        values = self.resolver.values(call.func) if isinstance(call.func, ast.Name) else ()
+        return [v.declaration for v in values if v.role is Role.FUNCTION and isinstance(v.declaration, FUNCTIONS)]
 
     def _bound(self, binding: Binding) -> Iterator[ast.AST]:
         if binding.how is How.LOOP and binding.path[:1] == (0,) and self._numbers(binding.value):
@@ -150,14 +157,22 @@ class Flow:
             return not made or not all(v.role is Role.MODEL or is_state(v) for v in made)  # making these does not
         if self.resolver.builtin(func) is not None:
             return False
-        target = self.resolver.callee(call)
-        if target is not None:
-            return False
+        known = self.resolver.callee(call) is not None
         if isinstance(func, ast.Attribute):
             return False  # a method of something: of a tensor, mostly
-        return not any(
-            v.role in (Role.MODEL, Role.LOSS) or self.resolver.is_prepared(v) for v in self.resolver.values(func)
-        )
+        values = self.resolver.values(func)
+        if known:  # as far as it is a function of the script
+            return any(v.role is Role.LIBRARY and not self._computes(v) for v in values)
+        if any(v.role in (Role.MODEL, Role.LOSS) or self.resolver.is_prepared(v) for v in values):
+            return False
+        return not values or not all(map(self._computes, values))
+
+    def _computes(self, function: Value) -> bool:
+        """Whether what a variable holds is a function of the script, or of a library that computes on one process."""
+        if function.role is Role.LIBRARY:
+            root = function.name.partition(".")[0]
+            return root in _PLAIN and not function.name.startswith("torch.distributed")
+        return function.role is Role.FUNCTION and isinstance(function.declaration, FUNCTIONS)
 
     def _joined_in_place(self, name: ast.Name) -> bool:
         """Whether a variable is handed to something that may make it equal on all processes in place."""

@@ -100,7 +100,24 @@ class Ranks:
         if isinstance(test, ast.Name):
             found = {self.splits(held, depth + 1) for held in self._held_by_all(test)}
             return found.pop() if len(found) == 1 else (None, None)
-        return None, None
+        told = self._told_by(test)
+        return self.splits(told, depth + 1) if told is not None else (None, None)
+
+    def _told_by(self, test: ast.AST) -> ast.expr | None:
+        """What a property, or a function of the script that is given nothing, does nothing but return."""
+        function: ast.AST | None = None
+        if isinstance(test, ast.Attribute):
+            classes = {v.declaration for v in self.resolver.values(test.value)}
+            function = self.resolver.method(classes.pop(), test.attr) if len(classes) == 1 else None
+            function = function if function in self.resolver.properties else None
+        elif isinstance(test, ast.Call) and not test.args and not test.keywords:
+            function = self.resolver.callee(test)
+        if not isinstance(function, FUNCTIONS):
+            return None
+        if function.decorator_list and function not in self.resolver.properties:
+            return None
+        body = [s for s in function.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+        return body[0].value if len(body) == 1 and isinstance(body[0], ast.Return) else None
 
     def _held_by_all(self, node: ast.Name) -> list[ast.expr]:
         """What a variable holds, or what each call gives the parameter that it is; empty if that is not known."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.facts import library
+from accelift_codemod.facts.showing import is_beside_a_bar
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
@@ -257,16 +259,58 @@ def asks_for_process(world: World) -> bool:
     )
 
 
-def _only_shown(world: World, node: ast.AST) -> bool:
-    """Whether the number of a process is only printed, tells the main process from others, or is that of its GPU."""
+def _only_shown(world: World, node: ast.AST, steps: int = 4) -> bool:
+    """Whether the number of a process, or a text with it, is only shown, tells the main process from others, or is that
+    of its GPU; also by the variables that hold it."""
     if world.ranks.is_rank(node) and isinstance(world.index.parents.get(node), ast.Compare):
         return True
-    statement = world.index.statement(node)
+    statement, child = world.index.statement(node), node
+    texts = True
     for parent in world.index.ancestors(node):
         if isinstance(parent, ast.Call):
-            if world.qualified(parent) in _CHOOSES:
+            if world.qualified(parent) in _CHOOSES or is_beside_a_bar(world.resolver, parent):
                 return True
             if isinstance(statement, ast.Expr) and statement.value is parent:
                 logs = isinstance(parent.func, ast.Attribute) and parent.func.attr in _LOGS
                 return logs or world.resolver.builtin(parent.func) == "print" or world.together.verb(parent) == "print"
+            if isinstance(statement, ast.Raise):
+                return True
+        elif isinstance(parent, ast.keyword) and _is_of_bar(world, parent):
+            return True
+        texts = texts and _is_text(world, parent)
+        if parent is statement:
+            held = isinstance(parent, ast.Assign) and len(parent.targets) == 1 and child is parent.value
+            return texts and held and _held_to_show(world, parent.targets[0], steps)  # type: ignore[attr-defined]
+        child = parent
     return False
+
+
+def _is_of_bar(world: World, told: ast.keyword) -> bool:
+    """Whether something says what a progress bar is called, or where it is."""
+    call = world.index.parents.get(told)
+    return told.arg in ("desc", "position") and isinstance(call, ast.Call) and world.qualified(call) in library.TQDM
+
+
+def _is_text(world: World, node: ast.AST) -> bool:
+    """Whether an expression makes a text of what it is given, or a statement keeps it."""
+    if isinstance(node, ast.Call):
+        return (isinstance(node.func, ast.Attribute) and node.func.attr == "format") or _is_format(world, node)
+    return isinstance(node, (ast.JoinedStr, ast.FormattedValue, ast.Assign, ast.Attribute)) or _is_joined(node)
+
+
+def _is_format(world: World, node: ast.Call) -> bool:
+    return world.resolver.builtin(node.func) == "str"
+
+
+def _is_joined(node: ast.AST) -> bool:
+    """`"rank %d" % rank`, `"rank " + str(rank)`."""
+    return isinstance(node, ast.BinOp) and any(
+        isinstance(n, ast.Constant) and isinstance(n.value, str) for n in (node.left, node.right)
+    )
+
+
+def _held_to_show(world: World, target: ast.expr, steps: int) -> bool:
+    """Whether a variable is read, and only to show it."""
+    owner = world.index.scope(target).owner(target.id) if isinstance(target, ast.Name) and steps else None
+    reads = list(world.facts.loads(owner, target.id)) if owner is not None else []  # type: ignore[attr-defined]
+    return bool(reads) and all(_only_shown(world, read, steps - 1) for read in reads)
