@@ -79,6 +79,71 @@ with accelerator.accumulate(model):
         )
 
 
+class ClippedScaled(Lint):
+    """With float16 the loss is multiplied by a scale, and so are the gradients until the optimizer steps. A clipping
+    function of torch compares these with the limit: nearly all of every gradient is cut away, on one process, too.
+    `accelerator.clip_grad_norm_` divides them by the scale first.
+    """
+
+    code = "AMP-CLIP"
+    severity = Severity.ERROR
+    title = "scaled gradients are clipped"
+    wrong = """\
+accelerator = Accelerator(mixed_precision="fp16")
+...
+accelerator.backward(loss)
+torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+optimizer.step()
+"""
+    right = """\
+accelerator = Accelerator(mixed_precision="fp16")
+...
+accelerator.backward(loss)
+accelerator.clip_grad_norm_(model.parameters(), 1.0)
+optimizer.step()
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        setting = world.setting("mixed_precision")
+        half = self._half(world, setting) if setting is not None else None
+        if half is None or any(map(world.mentions, ("unscale_gradients", "unscale_", "GradScaler", "get_scale"))):
+            return
+        for call in world.calls:
+            if world.qualified(call) not in _CLIPS or not world.facts.runs(call) or not self._of_prepared(world, call):
+                continue
+            surely = isinstance(setting, ast.Constant)
+            yield Finding(
+                self.code,
+                self.severity,
+                call.lineno,
+                f"`{world.text(call.func)}` clips gradients that are still multiplied by the scale of the loss"
+                + ("" if surely else ", where the precision is fp16"),
+                "write accelerator.clip_grad_norm_, or call accelerator.unscale_gradients() before",
+                (Evidence(half.lineno, "mixed_precision is fp16" if surely else "mixed_precision may be fp16"),),
+            )
+
+    def _half(self, world: World, setting: ast.expr) -> ast.expr | None:
+        """What says that the precision is fp16, or may be: a word, or one that an option takes."""
+        for part in world.flow.sources(setting):
+            if isinstance(part, ast.Constant) and part.value == "fp16":
+                test = world.index.parents.get(part)
+                return part if not isinstance(test, ast.Compare) else None
+            if isinstance(part, ast.Attribute) and Role.ARGUMENTS in world.resolver.roles(part.value):
+                option = world.facts.command_line.options.get(part.attr)
+                choices = world.resolver.argument(option, None, "choices") if option is not None else None
+                if isinstance(choices, (ast.List, ast.Tuple)):
+                    words = [c for c in choices.elts if isinstance(c, ast.Constant) and c.value == "fp16"]
+                    return words[0] if words else None
+        return None
+
+    def _of_prepared(self, world: World, call: ast.Call) -> bool:
+        """Whether the parameters are those of a prepared model, whose gradients the accelerator computes."""
+        given = call.args[0] if call.args else world.resolver.argument(call, 0, "parameters")
+        parts = list(world.flow.sources(given)) if given is not None else []
+        prepared = any(world.prepared(part, Role.MODEL) for part in parts)
+        return prepared and any(True for _ in world.verbs("backward"))
+
+
 class ZeroFirst(Lint):
     """A prepared optimizer ignores `zero_grad` and `step` while gradients accumulate. If `zero_grad` comes before
     backward, it takes effect with the last micro-batch of a group, and throws the gradients of the others away: they

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.facts import library
 from accelift_codemod.facts.freezing import Switch, switches
 from accelift_codemod.facts.index import position
 from accelift_codemod.facts.tree import walk
@@ -15,6 +16,7 @@ from accelift_codemod.plan import Finding, Severity
 
 # What a model may be asked between being frozen and being prepared, without becoming trainable again.
 _HARMLESS = frozenset("eval train to cuda cpu half float double bfloat16 parameters named_parameters".split())
+_OF_GPUS = frozenset({"device_count", "is_available"})
 _SAVES = frozenset({"torch.save", "torch.serialization.save"})
 _LOADS = frozenset({"torch.load", "torch.serialization.load"})
 
@@ -112,6 +114,51 @@ loader = accelerator.prepare(loader)
                     "leave it out",
                     (Evidence(first.lineno, f"`{world.text(first)}`"),),
                 )
+
+
+class Replicated(Lint):
+    """`DataParallel` drives all GPUs from one process. Accelerate has a process for each GPU, and wraps the model
+    itself: with both, every process copies the model to the GPUs of the others, or fails where its own is not the
+    first.
+    """
+
+    code = "DDP-REPLICAS"
+    severity = Severity.ERROR
+    title = "a prepared model is in DataParallel, too"
+    wrong = """\
+model = torch.nn.DataParallel(model)
+model, optimizer = accelerator.prepare(model, optimizer)
+"""
+    right = """\
+model, optimizer = accelerator.prepare(model, optimizer)
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        wrapped = [c for c in world.calls if world.qualified(c) in library.DATA_PARALLEL and self._always(world, c)]
+        given = {
+            part: prepare
+            for argument, prepare in (world.prepared_arguments if wrapped else ())
+            for part in world.flow.sources(argument, lambda node: isinstance(node, ast.Call))
+        }
+        for call in wrapped:
+            inner = world.resolver.argument(call, 0, "module")
+            prepare = given.get(call)
+            if prepare is None and not world.prepared(inner, Role.MODEL):
+                continue
+            when = f"`{world.text(prepare.func)}` (line {prepare.lineno}) wraps" if prepare else "`prepare` has wrapped"
+            yield Finding(
+                self.code,
+                self.severity,
+                call.lineno,
+                f"`{world.text(call)}` uses all GPUs from each of the processes, and {when} the model for its own",
+                "leave DataParallel out, and start as many processes as there are GPUs",
+            )
+
+    def _always(self, world: World, call: ast.Call) -> bool:
+        """Whether a call runs, and no test around it but of the GPUs that are there may be about the processes."""
+        tests = [p.test for p in world.index.ancestors(call) if isinstance(p, (ast.If, ast.IfExp))]
+        asked = all(any(isinstance(n, ast.Attribute) and n.attr in _OF_GPUS for n in walk(t)) for t in tests)
+        return asked and world.facts.runs(call) and not world.ranks.counted(call)
 
 
 class CopiedMark(Lint):

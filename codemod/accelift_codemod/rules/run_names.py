@@ -10,31 +10,11 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, files, library, written
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.own_values import OF_ITS_OWN, TIMES, is_time
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
-_TIMES = frozenset(
-    """
-    time.time time.time_ns time.ctime time.asctime time.strftime time.perf_counter time.monotonic
-    datetime.datetime.now datetime.datetime.utcnow datetime.datetime.today
-    uuid.uuid1 uuid.uuid4 os.getpid secrets.token_hex secrets.token_urlsafe shortuuid.uuid
-    wandb.util.generate_id
-    """.split()
-)
-_OF_ITS_OWN = frozenset("tempfile.mkdtemp tempfile.mkstemp tempfile.mktemp tempfile.TemporaryDirectory".split())
-_FINE = (
-    "%H",
-    "%M",
-    "%S",
-    "%f",
-    "%s",
-    "%T",
-    "%X",
-    "%c",
-    "%R",
-    "%r",
-)  # what a date that is written out tells of the time
 _RUN = ("dir", "id", "name", "path")  # of the run that a process has, if it is one that logs nothing, too
 _HYDRA = "hydra.core.hydra_config.HydraConfig.get"  # its folder bears the time when a process began
 _MAKES = frozenset({"os.makedirs", "os.mkdir"})
@@ -86,7 +66,7 @@ class RunNames(Rule):
                 if self._makes_folder(draft, call):
                     uses.setdefault("folder", call)
         for source, uses in used.items():
-            private = isinstance(source, ast.Call) and draft.facts.resolver.qualified(source.func) in _OF_ITS_OWN
+            private = isinstance(source, ast.Call) and draft.facts.resolver.qualified(source.func) in OF_ITS_OWN
             place = self._place(uses, private)
             if place is not None:
                 yield self._finding(draft, source, place, "differs from process to process")
@@ -222,30 +202,12 @@ class RunNames(Rule):
 
     def _differs(self, draft: Draft, call: ast.Call) -> bool:
         qualified = draft.facts.resolver.qualified(call.func) or ""
-        if qualified in _OF_ITS_OWN:
+        if qualified in OF_ITS_OWN:
             return True
-        if qualified in _TIMES:
-            return not self._of_day(draft, call)
+        if qualified in TIMES:
+            return is_time(draft.facts.resolver, call)
         home = drawn_from(draft.facts.resolver, call)
         return home != "" and not seeded(draft, call, SEEDS[home])
-
-    def _of_day(self, draft: Draft, call: ast.Call) -> bool:
-        """Whether nothing is left of the time but the day: `strftime("%Y-%m-%d")`."""
-        spelled = call
-        parent = draft.facts.index.parents.get(call)
-        if isinstance(parent, ast.Attribute) and parent.attr in ("strftime", "date"):
-            outer = draft.facts.index.parents.get(parent)
-            if parent.attr == "date":
-                return True
-            spelled = outer if isinstance(outer, ast.Call) else call
-        elif draft.facts.resolver.qualified(call.func) != "time.strftime":
-            return False
-        form = spelled.args[0] if spelled.args else None
-        return (
-            isinstance(form, ast.Constant)
-            and isinstance(form.value, str)
-            and not any(part in form.value for part in _FINE)
-        )
 
     def _behind(self, draft: Draft, node: ast.AST) -> Iterator[ast.AST]:
         """What an expression has its value from, if that is a name or a part of one."""
