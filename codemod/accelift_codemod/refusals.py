@@ -136,6 +136,8 @@ def _structure(facts: Facts) -> None:
     if not any(facts.runs(call) for call in calls):
         function = facts.index.function(calls[0])
         name = function.name if function else ""
+        if not facts.same_file(calls[0], facts.tree.body[-1]):  # the script evaluates, say
+            raise _no_training(f": nothing in it is known to run {name}(), which trains, of a file that it imports")
         raise refuse(
             "NO-ENTRY",
             calls[0].lineno,
@@ -168,9 +170,9 @@ def _unknown(facts: Facts, cls: ast.ClassDef | None) -> str:
     return f"{unknown.reason} (line {unknown.line})" if unknown is not None else "it is no plain class"
 
 
-def _no_training() -> Refused:
+def _no_training(why: str = "") -> Refused:
     return refuse(
-        "NO-TRAINING", 0, "runs no backward pass", "nothing to distribute here; convert the script that trains"
+        "NO-TRAINING", 0, f"runs no backward pass{why}", "nothing to distribute here; convert the script that trains"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelift_codemod.outcomes import Outcome, Safety, Severity
@@ -28,6 +29,7 @@ class Report:
     findings: int = 0  # those of converted scripts that ask for attention
     edits: Counter[Safety] = field(default_factory=Counter)  # those of converted scripts
     _entered: dict[str, str] = field(default_factory=dict)  # training that nothing in its own file runs, by file
+    _done: list[str] = field(default_factory=list)  # scripts that use Accelerate already
     _scripts: set[str] = field(default_factory=set)  # the files of scripts that train, converted or refused
 
     def add(self, result: FileResult) -> None:
@@ -49,13 +51,21 @@ class Report:
         if result.outcome is not Outcome.NOTHING:
             self._scripts.update(map(os.path.realpath, (result.path, *result.program, *result.left)))
         for finding in plan.findings:
-            if finding.code == "NO-ENTRY" and finding.line:  # in this file, not in one that it imports
+            if finding.code == "NO-ENTRY":
                 self._entered[result.path] = f"{result.path}:{finding.line}"
+            elif finding.code == "ALREADY-ACCELERATE":
+                self._done.append(result.path)
 
     @property
     def unreached(self) -> list[str]:
         """Where training stands that no script of the run is known to run."""
-        return [place for path, place in self._entered.items() if os.path.realpath(path) not in self._scripts]
+        left = {path: place for path, place in self._entered.items() if os.path.realpath(path) not in self._scripts}
+        if left and self._done:
+            from accelift_codemod.project.surface import led_to  # late: few runs ask
+
+            done = {str(path) for script in self._done for path in led_to(Path(script))}
+            left = {path: place for path, place in left.items() if os.path.realpath(path) not in done}
+        return list(left.values())
 
     @property
     def pending(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import codecs
 import io
 import os
 import re
@@ -102,6 +103,11 @@ class Source:
         """
         if not data.strip():
             raise BadSource(path, 0, "is empty", "nothing to convert; check the path")
+        if data[:200].lstrip()[:1] == b"{" and b'"nbformat"' in data and not path.endswith(".ipynb"):
+            remedy = "give it a name that ends with .ipynb (by --stdin-filename, if it comes from stdin)"
+            raise BadSource(path, 0, "is a notebook", remedy)
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise BadSource(path, 0, "is UTF-16, which Python does not read", "save it as UTF-8")
         if b"\0" in data:
             line = data.count(b"\n", 0, data.index(b"\0")) + 1
             raise BadSource(path, line, "contains a NUL byte", "this looks like a binary file")

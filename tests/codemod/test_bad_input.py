@@ -57,6 +57,11 @@ BAD = {
     "empty.py": (b"", ": is empty; nothing to convert; check the path"),
     "blank.py": (b" \n\t\n\r\n", ": is empty; nothing to convert; check the path"),
     "nul.py": (b"import torch\n\0", ":2: contains a NUL byte; this looks like a binary file"),
+    "notebook.py": (
+        b'{"cells": [], "nbformat": 4}',
+        ": is a notebook; give it a name that ends with .ipynb (by --stdin-filename, if it comes from stdin)",
+    ),
+    "wide.py": ("import torch\n".encode("utf-16"), ": is UTF-16, which Python does not read; save it as UTF-8"),
     "binary.py": (b"\x7fELF\x02\x01\0\0torch", ":1: contains a NUL byte; this looks like a binary file"),
     "deep.py": (
         b"import torch\nloss.backward()\nx = " + b"(" * 400 + b")" * 400 + b"\n",

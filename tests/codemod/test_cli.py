@@ -340,6 +340,60 @@ def test_training_that_no_script_runs_is_told(folder: Path) -> None:
     assert summary == "1 with nothing to do"
 
 
+STEPS = """
+import torch
+
+
+def train(net, loader, optimizer, device):
+    for x, y in loader:
+        optimizer.zero_grad()
+        (net(x.to(device)) - y.to(device)).pow(2).mean().backward()
+        optimizer.step()
+"""
+MAIN = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+from a import train
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+loader = DataLoader(TensorDataset(torch.ones(8, 4), torch.ones(8, 1)), batch_size=4)
+net = torch.nn.Linear(4, 1).to(device)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+train(net, loader, optimizer, device)
+"""
+EVALUATES = """
+import torch
+from a import train
+
+print(torch.nn.Linear(4, 1)(torch.ones(2, 4)).sum())
+"""
+
+
+def test_training_that_a_converted_script_runs_is_not(folder: Path) -> None:
+    Path("a.py").write_text(STEPS)
+    Path("main.py").write_text(MAIN)
+    assert convert(".", "--write").code == 0
+    assert convert(".").lines == ["2 with nothing to do"]
+
+
+def test_all_who_share_a_file_are_named(folder: Path) -> None:
+    Path("a.py").write_text(STEPS)
+    for name in ("main", "other", "third"):
+        Path(f"{name}.py").write_text(MAIN)
+    refused, summary = convert("main.py").lines
+    assert "changes train in a.py, which other.py and third.py use, too" in refused
+    assert summary == "1 refused"
+    assert convert("main.py", "other.py", "third.py").code == 0
+
+
+def test_a_script_that_only_imports_training_does_not_train(folder: Path) -> None:
+    Path("a.py").write_text(TRAINER)
+    Path("main.py").write_text(EVALUATES)
+    why, summary = convert("main.py").lines
+    assert why.startswith("main.py: left alone: NO-TRAINING runs no backward pass")
+    assert summary == "1 with nothing to do"
+
+
 LOADER = """
 import torch
 from torch.utils.data import DataLoader, TensorDataset

@@ -299,7 +299,7 @@ class Placement:
             where = "it cannot be followed from here to where it trains"
         else:
             return
-        message = f"`{item.name}` is a {item.kind.value} that is prepared, and {where}"
+        message = f"`{item.name}` is {_a(item.kind.value)} that is prepared, and {where}"
         remedy = "keep it in a plain variable from its creation to the training loop"
         raise refuse("PREP-NO-POINT", item.statements[0].lineno, message, remedy)
 
@@ -431,3 +431,8 @@ def _begin(loop: BatchLoop) -> ast.AST:
 def _end(node: ast.stmt) -> tuple[int, int]:
     """Where a statement ends."""
     return node.end_lineno or 0, node.end_col_offset or 0
+
+
+def _a(noun: str) -> str:
+    """A noun with its article."""
+    return f"{'an' if noun[0] in 'aeio' else 'a'} {noun}"

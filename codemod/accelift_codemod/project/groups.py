@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _Alone = Callable[[FileResult], FileResult]
 _Sparing = Callable[..., FileResult | None]
 _Global = tuple[str, str]
+_NAMED = 3  # files that a message names
 
 
 def settle(results: Sequence[FileResult], alone: _Alone, sparing: _Sparing) -> list[FileResult]:
@@ -133,13 +134,17 @@ class _Settlement:
 
     def _changes_others(self, script: FileResult) -> _Reasons:
         """A script that changes what is used by files that are not converted, or not in that way."""
-        for sharer in script.sharers:
-            real = _real(sharer.member)
-            if self._differs(script, sharer):
-                who = "its own `if __name__` block" if _real(sharer.path) == real else _shown(sharer.path)
-                name = sharer.names[0]
-                return [(script, f"the conversion changes {name} in {_shown(sharer.member)}, which {who} uses, too")]
-        return []
+        found = [sharer for sharer in script.sharers if self._differs(script, sharer)]
+        if not found:
+            return []
+        member = found[0].member
+        sharers = [sharer for sharer in found if sharer.member == member]
+        names = dict.fromkeys(name for sharer in sharers for name in sharer.names)
+        itself = "its own `if __name__` block"
+        users = dict.fromkeys(itself if _real(s.path) == _real(member) else _shown(s.path) for s in sharers)
+        uses = "uses" if len(users) == 1 else "use"
+        changes = f"the conversion changes {_listed(names)} in {_shown(member)}"
+        return [(script, f"{changes}, which {_listed(users)} {uses}, too")]
 
     def _disagrees(self, script: FileResult) -> _Reasons:
         """Scripts of which not all can be converted, with the reasons."""
@@ -218,6 +223,14 @@ def _refused(script: FileResult, message: str) -> FileResult:
     finding = Finding("SHARED-FILE", Severity.ERROR, 0, message, remedy)
     digest = script.plan.digest if script.plan is not None else ""
     return replace(FileResult.refused(script.path, digest, finding), left=script.program)
+
+
+def _listed(names: Iterable[str]) -> str:
+    """`a, b and c`; of many, the first."""
+    all_names = list(names)
+    first, rest = all_names[:_NAMED], len(all_names) - _NAMED
+    last = f"{rest} more" if rest > 0 else first.pop()
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 @remembered
