@@ -344,6 +344,51 @@ def test_lists_whose_entries_are_each_made_anew(nets: str) -> None:
 @pytest.mark.parametrize(
     "nets",
     [
+        "nets = [Net() for _ in range(3)]\nnets = [net.to(device) for net in nets]",
+        "nets = [Net() for _ in range(3)]\nnets = [one.to(device).train() for one in nets]",
+        "nets = []\nfor _ in range(3):\n    nets.append(Net())\nnets = [one.cuda() for one in nets]",
+    ],
+)
+def test_a_list_of_what_it_has_moved_is_that_list(nets: str) -> None:
+    text = script(**{**SEVERAL, "model": nets})
+    lines = [line.strip() for line in converted(text).splitlines()]
+    assert lines.count("nets[:] = [accelerator.prepare(entry) for entry in nets]") == 1
+    assert any("in nets]" in line for line in removed(text)) or "one.train()" in converted(text)
+
+
+@pytest.mark.parametrize(
+    ("made", "moved", "entries"),
+    [
+        ("[nn.Linear(8, 3), Net()]", "[net.to(device) for net in nets]", "nets[0], nets[1]"),
+        ('{"a": Net(), 3: Net()}', "{k: net.to(device) for k, net in nets.items()}", 'nets["a"], nets[3]'),
+    ],
+)
+def test_what_is_moved_is_told_apart_as_before(made: str, moved: str, entries: str) -> None:
+    each = "list(nets.values())" if made.startswith("{") else "nets"
+    training = {**SEVERAL, "forward": f"for net, optimizer in zip({each}, optimizers):\n    optimizer.zero_grad()"}
+    training["optimizer"] = f"optimizers = [torch.optim.SGD(net.parameters(), lr=0.1) for net in {each}]"
+    text = script(**{**training, "model": f"nets = {made}\nnets = {moved}"})
+    assert prepared(text)[0].startswith(entries)
+
+
+@pytest.mark.parametrize(
+    "nets",
+    [
+        "nets = [Net() for _ in range(3)]\nnets = [net.to(device) for net in nets if net.layer]",  # perhaps not all
+        "nets = [Net() for _ in range(3)]\nnets = [net.to(device) for net in nets for _ in range(2)]",  # each twice
+        "nets = [Net() for _ in range(3)]\nnets = [nets[0].to(device) for net in nets]",
+        "more = [Net() for _ in range(3)]\nnets = more\nnets = [net.to(device) for net in more]",
+        "nets = (Net() for _ in range(3))\nnets = [net.to(device) for net in nets]",
+        "nets = {k: Net() for k in 'ab'}.values()\nnets = {k: net.to(device) for k, net in enumerate(nets)}.values()",
+    ],
+)
+def test_lists_of_what_another_has(nets: str) -> None:
+    assert unchanged(script(**{**SEVERAL, "model": nets})).code == "PREP-NO-POINT"
+
+
+@pytest.mark.parametrize(
+    "nets",
+    [
         "one = Net()\nnets = [one for _ in range(3)]",  # one object
         "one = Net()\nnets = []\nfor _ in range(3):\n    nets.append(one)",
         "nets = [Net() for _ in range(3)]\nnets.append(Net())",  # of two kinds

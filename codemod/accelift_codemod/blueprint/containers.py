@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.facts import Facts, How, Role, Scope
+from accelift_codemod.blueprint.rebinding import itself
+from accelift_codemod.facts import Binding, Facts, How, Role, Scope
 from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.resolve import Resolver
@@ -39,7 +40,8 @@ def places(facts: Facts, scope: Scope, name: str, values: Values, one: Key) -> t
         elif keeps((value,), one):
             if not _settled(facts, scope, name):
                 return None  # what else is in it, or whether the object is, is not known
-            entries = list(_entries(facts, value, one))
+            written = [value.origin, *(b.value for b in scope.bindings[name] if b.value is not None)]
+            entries = list(_entries(facts, value, one, written))
             if not entries or None in entries:
                 return None
             found.update(dict.fromkeys(f"{name}[{entry}]" for entry in entries))
@@ -53,10 +55,12 @@ def _each_anew(facts: Facts, scope: Scope, name: str, value: Value, one: Key) ->
     if not value.inner or any(key(v) != one for v in value.inner[0]):
         return False
     index, fills = facts.index, facts.resolver.fills(scope, name)
-    if isinstance(value.origin, ast.ListComp):
-        return value.origin in index.ancestors(made) and not (fills.entries or fills.otherwise)
-    bindings = [b for b in scope.bindings[name] if b.how is How.ASSIGN]
-    if len(bindings) != 1 or fills.otherwise or not isinstance(bindings[0].value, (ast.List, ast.Call)):
+    bindings = [b for b in scope.bindings[name] if b.how is How.ASSIGN and not _is_again(facts, scope, b)]
+    first = bindings[0].value if len(bindings) == 1 else None
+    for comprehension in (value.origin, first):
+        if isinstance(comprehension, ast.ListComp) and comprehension in index.ancestors(made):
+            return not (fills.entries or fills.otherwise)
+    if fills.otherwise or not isinstance(first, (ast.List, ast.Call)):
         return False
     begun = bindings[0].node
     for fill in fills.entries:
@@ -66,6 +70,18 @@ def _each_anew(facts: Facts, scope: Scope, name: str, value: Value, one: Key) ->
         if not all(loop in index.ancestors(made) for loop in loops):
             return False
     return len(fills.entries) == 1
+
+
+def _is_again(facts: Facts, scope: Scope, binding: Binding) -> bool:
+    """Whether a list is made of the entries that it has, each as it is or moved: `nets = [n.cuda() for n in nets]`."""
+    made = binding.value if not binding.path else None
+    if not isinstance(made, ast.ListComp) or len(made.generators) != 1:
+        return False
+    [each] = made.generators
+    entry = itself(made.elt)
+    same = isinstance(entry, ast.Name) and isinstance(each.target, ast.Name) and entry.id == each.target.id
+    of_it = isinstance(each.iter, ast.Name) and each.iter.id == binding.name
+    return same and of_it and not each.ifs and facts.index.scope(each.iter).owner(binding.name) is scope
 
 
 def _settled(facts: Facts, scope: Scope, name: str) -> bool:
@@ -90,8 +106,9 @@ def replaceable(facts: Facts, scope: Scope, name: str) -> bool:
     return all(places(facts, scope, name, values, one) is not None for one in loaders)
 
 
-def _entries(facts: Facts, container: Value, one: Key) -> Iterator[str | None]:
-    """How the entries of a container that are the object are called; None where that is not known.
+def _entries(facts: Facts, container: Value, one: Key, written: list[ast.AST]) -> Iterator[str | None]:
+    """How the entries of a container that are the object are called, as in what is `written` where a container is made;
+    None where that is not known.
 
     A container of loaders has nothing else in it: a loop over one of them must not be one over something else.
     """
@@ -103,16 +120,16 @@ def _entries(facts: Facts, container: Value, one: Key) -> Iterator[str | None]:
         if any(key(v) != one for v in inner) or isinstance(container.origin, ast.Tuple):
             yield None  # it may be something else, or is in a container itself; a tuple stays as it is
         elif container.role is Role.DICT:
-            yield _spelled(facts, container.origin, container.keys[i])
+            yield _spelled(facts, written, container.keys[i])
         else:
             yield str(i) if container.role is Role.TUPLE else None
 
 
-def _spelled(facts: Facts, node: ast.AST, wanted: object) -> str | None:
-    """How a dict's own expression writes one of its keys, or how Python does."""
+def _spelled(facts: Facts, written: list[ast.AST], wanted: object) -> str | None:
+    """How the expressions that make a dict write one of its keys, or how Python does."""
     if not isinstance(wanted, (str, int)):
         return None
-    constants = (n for n in walk(node) if isinstance(n, ast.Constant))
+    constants = (n for node in written for n in walk(node) if isinstance(n, ast.Constant))
     return next((facts.segment(n) for n in constants if n.value == wanted), repr(wanted))
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from accelift_codemod.facts.resolve import Resolver
 
 CONTAINERS = frozenset({Role.DICT, Role.TUPLE, Role.SEQUENCE, Role.ENUMERATE, Role.ZIP, Role.ITERATOR})
-_KEPT = frozenset({Role.MODEL, Role.LOSS, Role.OPTIMIZER, Role.SCHEDULER, Role.LOADER})
+KEPT = frozenset({Role.MODEL, Role.LOSS, Role.OPTIMIZER, Role.SCHEDULER, Role.LOADER})
 _DICTS = frozenset({"dict", "collections.OrderedDict"})
 _LEAVING = (ast.Break, ast.Continue, ast.Return, ast.Raise, ast.Try)
 
@@ -39,7 +39,7 @@ class Contents:
         if container is None:
             return values
         put, trains = self._put(binding, entries)
-        if not trains and not any(v.role in _KEPT for v in inside((container,))):
+        if not trains and not any(v.role in KEPT for v in inside((container,))):
             return values
         known = all(self.certain(binding, fill) for fill in entries)
         if container.role is Role.DICT:
@@ -55,7 +55,7 @@ class Contents:
         known = self.known.get(variable)
         if known is None:
             put = [(fill, self.value(fill)) for fill in entries]
-            known = put, any(v.role in _KEPT for _, given in put for v in inside(given))
+            known = put, any(v.role in KEPT for _, given in put for v in inside(given))
             if all(self.resolver.is_settled(fill.value) for fill in entries):
                 self.known[variable] = known
         return known

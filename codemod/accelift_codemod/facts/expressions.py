@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from accelift_codemod.facts import parts
+from accelift_codemod.facts import library, parts
 from accelift_codemod.facts.calls import Calls
 from accelift_codemod.facts.classes import is_static
+from accelift_codemod.facts.contents import KEPT
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, parameters
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.signatures import default
@@ -81,11 +82,36 @@ class Expressions:
         return (Value(Role.DICT, node, inner=tuple(map(self.resolver.values, node.values)), keys=keys),)
 
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Values:
+        if isinstance(node, ast.ListComp) and (same := self._same_entries(node, node.elt)):
+            return same
         return (Value(Role.SEQUENCE, node, inner=(self.resolver.values(node.elt),)),)
 
     def _dict_comprehension(self, node: ast.DictComp) -> Values:
+        if same := self._same_entries(node, node.value):
+            return same
         keys = self._keys(node)
         return (Value(Role.DICT, node, inner=(self.resolver.values(node.value),) * len(keys), keys=keys),)
+
+    def _same_entries(self, node: ast.ListComp | ast.DictComp, entry: ast.expr) -> Values:
+        """The lists (or dicts) whose entries a comprehension has, each as it is or moved, if they are told apart:
+        `[net.to(device) for net in nets]`."""
+        each, *more = node.generators
+        over, target = each.iter, each.target
+        if isinstance(node, ast.DictComp):  # `for name, net in nets.items()`
+            method = over.func if isinstance(over, ast.Call) and not (over.args or over.keywords) else None
+            pair = target.elts if isinstance(target, ast.Tuple) and len(target.elts) == 2 else ()
+            if not isinstance(method, ast.Attribute) or method.attr != "items":
+                return ()
+            if not pair or not _is(node.key, pair[0]):
+                return ()
+            over, target = method.value, pair[1]
+        if more or each.ifs or each.is_async or not _is(_itself(entry), target):
+            return ()
+        values = self.resolver.values(over)
+        role = Role.DICT if isinstance(node, ast.DictComp) else Role.TUPLE
+        if any(v.role is not role or any(one.role not in KEPT for i in v.inner for one in i) for v in values):
+            return ()
+        return tuple(replace(v, origin=node) for v in values)
 
     def _subscript(self, node: ast.Subscript) -> Values:
         values = self.resolver.values(node.value)
@@ -308,6 +334,20 @@ class Expressions:
         """What tells which objects an expression may be: the variable that it is, and where they come from."""
         found: set[object] = {v.origin for v in self.resolver.values(node)}
         return found | {(node.id, self.index.scope(node).owner(node.id))} if isinstance(node, ast.Name) else found
+
+
+def _itself(node: ast.expr) -> ast.expr:
+    """What methods are asked of that give back their object: `net` of `net.to(device).train()`."""
+    while (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in library.RETURNS_SELF
+    ):
+        node = node.func.value
+    return node
+
+
+def _is(node: ast.expr, target: ast.expr) -> bool:
+    """Whether an expression is what is bound to a name."""
+    return isinstance(node, ast.Name) and isinstance(target, ast.Name) and node.id == target.id
 
 
 def _cut(node: ast.expr) -> tuple[int | None, int | None] | None:
