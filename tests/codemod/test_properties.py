@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from scripts import NO_BODY, converted, script, unchanged
+from scripts import NO_BODY, converted, findings, script, unchanged
 
 TRAINER = """\
 class Trainer:
@@ -46,10 +46,15 @@ def trainer(told: str) -> str:
         "return next(self.model.parameters()).device",
         "assert self.out, 'none'\nreturn torch.device('cpu') if self.out else self.place",
         "'''Its length.'''\nreturn len(self.loader)",
+        "return nn.CrossEntropyLoss()",
+        "return nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 3.0])).to(self.place)",
+        "return torch.device('cuda' if torch.cuda.is_available() else 'cpu') == self.place",
     ],
 )
-def test_a_property_that_tells_something(told: str) -> None:
-    text = converted(trainer(told))
+@pytest.mark.parametrize("kind", ["property", "cached_property", "functools.cached_property"])
+def test_a_property_that_tells_something(told: str, kind: str) -> None:
+    imports = "import functools\nfrom functools import cached_property\nimport os\n"
+    text = converted(trainer(told).replace("@property", f"@{kind}").replace("import os\n", imports, 1))
     assert "accelerator.prepare(self.model, self.optimizer)" in " ".join(text.split())
     assert "self.told" in text
 
@@ -70,8 +75,40 @@ def test_a_property_that_tells_something(told: str) -> None:
         "global loader\nreturn loader",
         "yield self.out",
         "raise self.make()",
+        "return Net()",
+        "return nn.Dropout()",
+        "return torch.optim.SGD(self.model.parameters(), lr=0.1)",
+        "return torch.randn(3)",
+        "return self.model.to(self.place)",
+        "return Net().to(self.place)",
     ],
 )
 def test_a_property_that_does_something(told: str) -> None:
     problem = unchanged(trainer(told))
     assert problem.code == "LOOP-IN-CLASS" and "told() has a decorator" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("criterion", "says"),
+    [
+        ("nn.CrossEntropyLoss()", []),
+        ("nn.CrossEntropyLoss(reduction='sum')", []),
+        ("nn.CrossEntropyLoss(weight=torch.ones(3)).to(self.place)", ["LOSS-MASKMEAN"]),
+    ],
+)
+@pytest.mark.parametrize("kind", ["property", "cached_property"])
+def test_a_loss_that_a_property_makes_is_known(criterion: str, says: list[str], kind: str) -> None:
+    text = trainer(f"return {criterion}").replace("print(self.told)", "pass")
+    text = text.replace("F.cross_entropy(self.model(x), y).backward()", "self.told(self.model(x), y).backward()")
+    text = text.replace("import os\n", "from functools import cached_property\nimport os\n", 1)
+    text = text.replace("@property", f"@{kind}")
+    assert [code for code in findings(text) if code.startswith("LOSS")] == says
+    assert ('reduction="sum"' in converted(text)) == ("'sum'" in criterion)
+
+
+def test_a_decorator_of_another_library_is_no_property() -> None:
+    text = trainer("return self.model").replace("@property", "@cached_property")
+    assert (
+        unchanged(text.replace("import os\n", "from lib import cached_property\nimport os\n", 1)).code
+        == "LOOP-IN-CLASS"
+    )

@@ -409,7 +409,9 @@ class Facts:
                 yield from names
         for cls, own in self.instances.followed.items():
             variables = [n.partition(".")[2] for n in self.index.scopes[cls].bindings if n.startswith(f"{own}.")]
-            properties = [s.name for s in cls.body if isinstance(s, FUNCTIONS) and instances.is_property(s)]
+            properties = [
+                s.name for s in cls.body if isinstance(s, FUNCTIONS) and instances.is_property(self.resolver, s)
+            ]
             for attribute in (*variables, *properties):
                 for node in self.index.attributes.get(attribute, []):
                     if any(v.declaration is cls for v in self.resolver.values(node.value)):

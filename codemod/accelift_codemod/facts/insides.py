@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
+from accelift_codemod.facts import library
 from accelift_codemod.facts.classes import Classes, stands_apart
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function, Index
 from accelift_codemod.facts.inheritance import is_abstract, is_of_abc
@@ -33,6 +34,15 @@ _ACTIVE = frozenset({"backward", "step", "zero_grad", "state_dict", "load_state_
 _STEPPING = frozenset({"step", "zero_grad"})
 # Built-in functions that only look at an object.
 _MEASURING = frozenset({"len", "int", "float", "str", "bool", "min", "max", "abs", "round", "isinstance"})
+# What makes something of what it is given, or of what the machine has, and does no more.
+_MAKING = frozenset(
+    f"torch.{name}"
+    for name in (
+        "device cuda.is_available cuda.device_count backends.mps.is_available backends.mps.is_built "
+        "accelerator.is_available accelerator.current_accelerator tensor as_tensor zeros ones full arange"
+    ).split()
+)
+_MOVES = frozenset({"to", "cuda"})
 # Statements of a method that only tells something.
 _TELLING = (ast.Expr, ast.Return, ast.If, ast.Raise, ast.Assert, ast.Assign, ast.AnnAssign, ast.Pass)
 _REACHING = frozenset({"__setattr__", "__delattr__", "__dict__"})  # attributes, whatever they are called
@@ -157,7 +167,7 @@ class Insides:
     def _looks(self, method: Function) -> bool:
         """Whether a method is a property that only returns something: an attribute, or what a builtin finds of one;
         perhaps one thing or another."""
-        if not is_property(method):
+        if not is_property(self.names, method):
             return False
         if self.trains_itself is not None:  # its attributes are those of any network: it may compute what it likes
             return not any(isinstance(n, ast.Attribute) and n.attr in _ACTIVE for n in walk(method))
@@ -173,14 +183,19 @@ class Insides:
         )
 
     def _measures(self, call: ast.Call) -> bool:
-        """Whether a call only looks (a builtin, a path, `next(self.model.parameters())`), or is an error."""
+        """Whether a call only looks (a builtin, a path, `next(self.model.parameters())`), makes a loss of torch, or
+        what one is given, or is an error."""
         if isinstance(self.index.parents[call], ast.Raise) and isinstance(call.func, ast.Name):
             return True
         qualified, builtin = self.names.qualified(call.func) or "", self.names.builtin(call.func)
         first = builtin == "next" and len(call.args) == 1 and _asks_for_parameters(call.args[0])
         if first or _asks_for_parameters(call):
             return True
-        return builtin in _MEASURING or qualified == "torch.device" or qualified.startswith("os.path.")
+        moved = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr in _MOVES else None
+        if isinstance(moved, ast.Call):  # what has just been made there
+            return library.role(self.names.qualified(moved.func) or "") is Role.LOSS or self._measures(moved)
+        makes = qualified in _MAKING or library.role(qualified) is Role.LOSS
+        return builtin in _MEASURING or makes or qualified.startswith("os.path.")
 
     # ---- the object inside its methods
 
@@ -264,7 +279,7 @@ class Insides:
     def _passive(self, name: str) -> bool:
         """Whether it does not matter when a method runs: it only computes (collates a batch, for instance)."""
         method = next(m for m in self.methods if m.name == name)
-        if stands_apart(method) or is_property(method):
+        if stands_apart(method) or is_property(self.names, method):
             return True
         parents = self.index.parents
         methods = {m.name for m in self.methods}
@@ -320,6 +335,9 @@ def _names_a_class(names: Classes, name: ast.Name) -> bool:
     return any(isinstance(b.node, ast.ClassDef) for b in names.bindings(name))
 
 
-def is_property(function: Function) -> bool:
-    """Whether reading an attribute of this name runs the function."""
-    return [d.id for d in function.decorator_list if isinstance(d, ast.Name)] == ["property"]
+def is_property(names: Classes, function: Function) -> bool:
+    """Whether reading an attribute of this name runs the function, each time or the first."""
+    decorators = function.decorator_list
+    return len(decorators) == 1 and (
+        names.builtin(decorators[0]) == "property" or names.qualified(decorators[0]) == "functools.cached_property"
+    )

@@ -51,7 +51,7 @@ class Resolver(Classes):
         self.passing = Passing(self)
         self.contents = Contents(self)
         self.expressions = Expressions(self, Calls(self))
-        self.properties = {f for f in index.functions if is_property(f)}
+        self.properties = {f for f in index.functions if is_property(self, f)}
         self._values: dict[ast.AST, Values] = {}
         self._active: dict[ast.AST, int] = {}
         self._assumed: dict[ast.AST, Values] = {}

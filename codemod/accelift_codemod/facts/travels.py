@@ -343,7 +343,7 @@ class Candidate(Insides):
             return self.no(node, f"`{node.attr}` reaches attributes in another way")
         if not isinstance(node.ctx, ast.Load):
             return self.no(node, f"`{node.attr}` is set outside the class")
-        methods = {m.name for m in self.methods if not is_property(m)}
+        methods = {m.name for m in self.methods if not is_property(self.names, m)}
         if node.attr in methods and not is_called(self.index, node):
             return self.no(node, f"the method {node.attr}() is handed on as a value or replaced")
         if self.module and node.attr not in self._named and node.attr not in self.index.attribute_bindings:
