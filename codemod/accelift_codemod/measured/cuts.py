@@ -70,8 +70,8 @@ class _Cutter:
         node = self.loop.node
         if not self.loop.direct or isinstance(node, ast.While):
             return NoCut("it draws its batches one by one from an iterator")
-        if not all(self.facts.objects.loader(v).stock_batches for v in self.loop.loaders):
-            return NoCut("its batches are collated by a function that the tool does not follow")
+        if not all(map(self.facts.collated.stacks, self.loop.loaders)):
+            return NoCut("its batches are collated by a function that may do more than stack samples")
         if isinstance(node, ast.comprehension):
             return self._comprehended(node)
         body = flatten(node.body)
@@ -138,7 +138,7 @@ class _Cutter:
         shapes: list[Shape] = []
         for value in values:
             if value.role is Role.LOADER:
-                shapes.append(Layout.BATCH)
+                shapes.append(self.facts.collated.batch((value,)))
             elif value.role is Role.ENUMERATE:
                 shapes.append((Layout.CONST, self._element(value.inner[0])))
             elif value.role is Role.ITERATOR:

@@ -331,7 +331,7 @@ def _count_of_all(draft: Draft, loop: BatchLoop, count: ast.expr, env: Environme
 def _all_rows(draft: Draft, loop: BatchLoop, count: ast.expr, env: Environment) -> ast.Name | None:
     """The tensor whose rows an expression counts, if it can be gathered from all processes."""
     # What a collate function of the script pads may have another shape on another process.
-    alike = draft.runtime and all(draft.facts.objects.loader(v).stock_batches for v in loop.loaders)
+    alike = draft.runtime and all(map(draft.facts.collated.stacks, loop.loaders))
     rows = _counted(count) if alike else None
     return rows if rows is not None and draft.facts.layouts.read(rows, env) is Layout.ROWS else None
 

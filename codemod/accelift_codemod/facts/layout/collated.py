@@ -17,19 +17,12 @@ from accelift_codemod.facts.layout import operations, samples
 from accelift_codemod.facts.layout.algebra import FIXED, Layout, Record, Shape, combine, join
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.layout.samples import LISTS, SEVERAL, Environment, Known, Part
+from accelift_codemod.facts.layout.stacking import DEFAULT, JOINS, STACKS, TENSORS, only_stacks
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.signatures import argument
 from accelift_codemod.facts.tree import leaves, walk
 from accelift_codemod.facts.values import Value
 
-_DEFAULT = frozenset(f"torch.utils.data.{home}default_collate" for home in ("", "dataloader.", "_utils.collate."))
-# What makes one tensor or array of a list, with a row for each entry; it may be a tensor already.
-_TENSORS = frozenset(
-    "torch.tensor torch.as_tensor torch.Tensor torch.FloatTensor torch.LongTensor torch.IntTensor torch.BoolTensor "
-    "torch.DoubleTensor torch.from_numpy numpy.array numpy.asarray".split()
-)
-_STACKS = frozenset({"torch.stack", "numpy.stack"})
-_JOINS = frozenset({"torch.cat", "torch.concat", "torch.concatenate", "numpy.concatenate"})
 _TAKING = frozenset({"pop", "remove", "clear"})
 _KEEPING = frozenset({"list", "tuple", "sorted", "reversed"})
 _MOST_STEPS = 6
@@ -60,10 +53,23 @@ class Collated:
         collate = loader.arguments.get("collate_fn")
         if not loader.complete or collate is None or not value.name.startswith("torch.utils.data."):
             return Layout.UNKNOWN
-        if self.resolver.qualified(collate) in _DEFAULT:
+        if self.resolver.qualified(collate) in DEFAULT:
             return Layout.BATCH
         made = {self._made(function) for function in self._functions(collate)}
         return made.pop() if len(made) == 1 else Layout.UNKNOWN
+
+    def stacks(self, value: Value) -> bool:
+        """Whether batches have a row for each sample, in their order, whose form goes by that sample alone: what
+        torch's default makes of samples, or a function of the script that only stacks them. What pads samples to the
+        longest of their batch is none."""
+        loader = self.objects.loader(value)
+        collate = loader.arguments.get("collate_fn")
+        if loader.stock_batches or collate is None:
+            return loader.stock_batches
+        if self.resolver.qualified(collate) in DEFAULT:
+            return loader.complete and value.name.startswith("torch.utils.data.")
+        known = self._of(value) not in (Layout.UNKNOWN, Layout.UNSURE)
+        return known and all(only_stacks(self.resolver, function) for function in self._functions(collate))
 
     def _functions(self, node: ast.expr, steps: int = 0) -> list[Function | ast.Lambda]:
         """The functions that an expression may be, or their `__call__`; none if any of them is something else."""
@@ -311,21 +317,21 @@ class Collated:
         dimension = argument(call, 1, "dim") or argument(call, 1, "axis")
         along = 0 if dimension is None else integer(dimension)
         home, _, name = qualified.rpartition(".")
-        if qualified in _DEFAULT:
+        if qualified in DEFAULT:
             picked = tuple([Layout.PICKED] * _MOST_FIELDS)  # nobody takes more of them than there are
             if first is Part.TIMES:
                 return tuple([Layout.STACKED] * _MOST_FIELDS)
             return Layout.BATCH if first in LISTS else picked if first is Part.PIECES else Layout.UNKNOWN
-        if qualified in _STACKS | _JOINS | _TENSORS and along == 0 and first is Part.PIECES:
+        if qualified in STACKS | JOINS | TENSORS and along == 0 and first is Part.PIECES:
             return Layout.PICKED
-        if qualified in _STACKS | _TENSORS and (qualified in _TENSORS or along == 0):
+        if qualified in STACKS | TENSORS and (qualified in TENSORS or along == 0):
             single = isinstance(first, tuple) and len(first) == 1 and samples.of_sample(first[0])
             if first in LISTS:
                 return Layout.ROWS
             if first is Part.TIMES:
                 return Layout.STACKED
             return Part.ROW if single else first if isinstance(first, Layout) else samples.mixed(given)
-        if qualified in _JOINS:
+        if qualified in JOINS:
             listed = {Part.ROWS_EACH: Layout.ROWS, Part.EACH: Layout.PICKED, Part.TIMES: Layout.PICKED}
             return (
                 listed.get(first, samples.mixed(given))
@@ -358,7 +364,7 @@ class Collated:
         if name == "filter" and len(given) == 2 and given[1] in (Part.PIECES, *LISTS):
             return Part.PIECES
         if name == "map" and len(given) == 2:
-            if given[1] is Part.FIELDS and self.resolver.qualified(call.args[0]) in _STACKS:
+            if given[1] is Part.FIELDS and self.resolver.qualified(call.args[0]) in STACKS:
                 return tuple([Layout.ROWS] * _MOST_FIELDS)
             return Part.EACH if given[1] in LISTS else given[1] if given[1] is Part.FIELDS else Layout.UNKNOWN
         if name == "len" and first in LISTS:
@@ -366,6 +372,8 @@ class Collated:
         if name == "range" and first is Layout.COUNT:
             return Part.EACH
         if name in _KEEPING and isinstance(first, Part) and not samples.of_sample(first):
+            return first
+        if name in ("list", "tuple") and len(call.args) == 1 and isinstance(first, tuple):
             return first
         return samples.mixed(given)
 
