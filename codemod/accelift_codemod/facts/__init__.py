@@ -7,7 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts import choices, dataclass_fields, hooks, inheritance, instances, looked_up, outside, spawned
+from accelift_codemod.facts import (
+    choices,
+    dataclass_fields,
+    executed,
+    hooks,
+    inheritance,
+    instances,
+    looked_up,
+    outside,
+    spawned,
+)
 from accelift_codemod.facts.batches import Batches
 from accelift_codemod.facts.byhand import ByHand
 from accelift_codemod.facts.classes import is_static
@@ -300,33 +310,8 @@ class Facts:
 
     @cached_property
     def executed(self) -> frozenset[ast.AST]:
-        """Functions that running the script may run: those reachable from its module-level code."""
-        reached: set[ast.AST] = set()
-        names_in: dict[ast.AST | None, list[tuple[Scope, str]]] = {}
-        defined = {d.name for d in (*self.index.functions, *self.index.classes)}
-        for scope in self.index.scopes.values():
-            home = self.index.holder(scope)
-            for name in scope.loads.keys() & defined:
-                names_in.setdefault(home, []).append((scope, name))
-        queue: list[ast.AST | None] = [None]
-        seen: set[ast.AST | None] = {None}
-        while queue:
-            holder = queue.pop()
-            for scope, name in names_in.get(holder, []):
-                owner = scope.owner(name)
-                for binding in owner.bindings[name] if owner else ():
-                    targets: list[ast.AST] = []
-                    if binding.how is How.FUNCTION:
-                        targets.append(binding.node)
-                    elif binding.how is How.CLASS and isinstance(binding.node, ast.ClassDef):
-                        for cls in self.resolver.ancestry(binding.node):
-                            targets += (s for s in cls.body if isinstance(s, FUNCTIONS))
-                    for target in targets:
-                        if target not in seen:
-                            seen.add(target)
-                            reached.add(target)
-                            queue.append(target)
-        return frozenset(reached)
+        """Functions that running the script may run."""
+        return executed.functions(self.resolver)
 
     @memoised
     def runs(self, node: ast.AST) -> bool:

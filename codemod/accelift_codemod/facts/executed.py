@@ -1,0 +1,95 @@
+"""Which functions running a script may run: those that its module-level code leads to, and commands that train.
+
+An object of a library, or a function that one has decorated, may keep functions to run them by the command line:
+`@app.command()`, and `app()`. Of these, the ones that train count; those that only evaluate are scripts of their own.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from accelift_codemod.facts.index import FUNCTIONS, Function, How, Scope
+from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.uses import reads
+
+_Home = ast.AST | None  # a function; None for the module
+_Graph = dict[_Home, list[_Home]]
+
+
+def functions(resolver: Resolver) -> frozenset[ast.AST]:
+    """The functions that running the script may run."""
+    index = resolver.index
+    named: _Graph = {}
+    naming: _Graph = {}
+    keeping: list[tuple[_Home, Function]] = []
+    kept = _commands(resolver)
+    defined = {d.name for d in (*index.functions, *index.classes)} | {name for _, name in kept}
+    for scope in index.scopes.values():
+        home = index.holder(scope)
+        for name in scope.loads.keys() & defined:
+            owner = scope.owner(name)
+            if owner is None:
+                continue
+            keeping += ((home, function) for function in kept.get((owner, name), ()))
+            for target in _run_by(resolver, owner, name):
+                named.setdefault(home, []).append(target)
+                naming.setdefault(target, []).append(home)
+    if keeping:
+        trains = _reached((index.function(call) for call in index.methods.get("backward", ())), naming)
+        for user, command in keeping:
+            if command in trains:
+                named.setdefault(user, []).append(command)
+    return frozenset(one for one in _reached([None], named) if one is not None)
+
+
+def _run_by(resolver: Resolver, owner: Scope, name: str) -> Iterator[ast.AST]:
+    """The functions that whoever reads a variable may run: the one that it is, or all methods of a class."""
+    for binding in owner.bindings[name]:
+        if binding.how is How.FUNCTION:
+            yield binding.node
+        elif binding.how is How.CLASS and isinstance(binding.node, ast.ClassDef):
+            for cls in resolver.ancestry(binding.node):
+                yield from (s for s in cls.body if isinstance(s, FUNCTIONS))
+
+
+def _reached(start: Iterable[_Home], onwards: Mapping[_Home, Sequence[_Home]]) -> set[_Home]:
+    """What one gets to from some functions."""
+    found = set(start)
+    queue = [*found]
+    while queue:
+        for one in onwards.get(queue.pop(), ()):
+            if one not in found:
+                found.add(one)
+                queue.append(one)
+    return found
+
+
+def _commands(resolver: Resolver) -> dict[tuple[Scope, str], list[Function]]:
+    """The functions that an object of a library keeps to run them, by the variable that it is in, if that is used for
+    more than to keep them."""
+    index = resolver.index
+    found: dict[tuple[Scope, str], list[Function]] = {}
+    for function in (f for f in index.functions if f.decorator_list and index.scope(f).is_module):
+        for decorator in function.decorator_list:
+            func = decorator.func if isinstance(decorator, ast.Call) else decorator
+            root = func.value if isinstance(func, ast.Attribute) else None
+            if isinstance(root, ast.Name) and _keeps_functions(resolver, root):
+                found.setdefault((index.module, root.id), []).append(function)
+    if not found:
+        return found
+    decorating = {n for f in index.functions for d in f.decorator_list for n in walk(d)}
+    return {one: commands for one, commands in found.items() if not decorating.issuperset(reads(index, *one))}
+
+
+def _keeps_functions(resolver: Resolver, root: ast.Name) -> bool:
+    """Whether a variable of the module has an object that a library makes, or a function that one has decorated."""
+    bindings = resolver.bindings(root)
+    if len(bindings) != 1 or bindings[0].scope is not resolver.index.module:
+        return False
+    made = bindings[0].value if bindings[0].how is How.ASSIGN and not bindings[0].path else None
+    node = bindings[0].node
+    decorators = node.decorator_list if bindings[0].how is How.FUNCTION and isinstance(node, FUNCTIONS) else []
+    calls = [one.func if isinstance(one, ast.Call) else one for one in (made, *decorators) if one is not None]
+    return any((resolver.qualified(call) or "").partition(".")[0] not in ("", "torch") for call in calls)
