@@ -80,6 +80,14 @@ KEPT = [
     ({"move": "x, y = source.next_batch(1)"}, "`source.next_batch(1)`, which cannot be followed"),
     ({"move": "x, y = source.next_batch(step)"}, "`source.next_batch(step)`, which cannot be followed"),
     ({"definitions": "def one(i):\n    return draw(i)", "move": "x, y = one(step)"}, "by way of `one(step)`"),
+    (  # what is added to a loss is not where its data come from
+        {
+            "definitions": "def one(i):\n    return draw(i)",
+            "move": "x, y = one(step)",
+            "backward": "for p in model.parameters():\n    loss += 0.1 * (p**2).sum()\nloss.backward()",
+        },
+        "by way of `one(step)`",
+    ),
     ({"before": "source = iter(X)", "move": "x = next(source)\ny = Y"}, "`next(source)`, which cannot be followed"),
     # it depends on the network, or on what the loop computes
     ({"definitions": LEARNING, "move": "x, y = take(16)"}, ""),

@@ -71,7 +71,9 @@ class _Cutter:
         if not self.loop.direct or isinstance(node, ast.While):
             return NoCut("it draws its batches one by one from an iterator")
         if not all(map(self.facts.collated.stacks, self.loop.loaders)):
-            return NoCut("its batches are collated by a function that may do more than stack samples")
+            return NoCut(
+                "its batches are collated in a way that cannot be followed, or that does more than stack samples"
+            )
         if isinstance(node, ast.comprehension):
             return self._comprehended(node)
         body = flatten(node.body)

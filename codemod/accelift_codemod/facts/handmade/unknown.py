@@ -47,7 +47,7 @@ class Unknown:
 
     def _made(self, name: ast.Name) -> ast.expr | None:
         """What a statement of the loop binds a variable to, or puts into the list that it is; of several, the last one
-        that is not known."""
+        that is not known. What is added later (a penalty of the parameters) comes after what it is added to."""
         owner = self.index.scope(name).owner(name.id)
         found = [
             b.value
@@ -61,6 +61,7 @@ class Unknown:
         put = (value for list_, value in put_into(self.body) if list_ == name.id)
         found += (value for value in put if position(value) < position(name))
         found.sort(key=position, reverse=True)
+        found.sort(key=lambda value: isinstance(self.index.parents.get(value), ast.AugAssign))
         return next((value for value in found if self._unknown(self._read(value))), next(iter(found), None))
 
     def _dealt(self, name: ast.Name) -> bool:
