@@ -154,6 +154,19 @@ def test_a_helper_of_a_script_that_means_the_cpu_and_of_one_that_does_not(folder
     assert "SHARED-FILE" in told["gpu.py"] and "SHARED-FILE" not in told["cpu.py"]
 
 
+def test_a_helper_that_both_call_once_it_is_known_which_of_them_means_the_cpu(folder: Path) -> None:
+    """Each asks for the state of the processes after it has said that it means the CPU: one file serves both."""
+    said = "from helper import say"
+    write({"gpu.py": alone(said, "cuda") + "say(1)\n", "helper.py": SAY, "model.py": MODEL})
+    write({"cpu.py": alone(said) + "say(1)\n"})
+    both = outputs("gpu.py", "cpu.py")
+    assert sorted(both) == ["cpu.py", "gpu.py", "helper.py"]
+    assert "PartialState().print(text)" in both["helper.py"]
+    results = convert_files([(Path("gpu.py"), True), (Path("cpu.py"), True)], Options())
+    assert not any(f.code == "SHARED-FILE" for r in groups.flattened(results) if r.plan for f in r.plan.findings)
+    assert "cpu=True" in both["cpu.py"] and "cpu=True" not in both["gpu.py"]
+
+
 def test_a_folder_that_may_be_there_already_changes_nothing_for_others(folder: Path) -> None:
     make = "import os\n\n\ndef make(name):\n    if not os.path.exists(name):\n        os.makedirs(name)\n"
     write({"train.py": alone("from helper import make\nmake('a')"), "helper.py": make, "model.py": MODEL})

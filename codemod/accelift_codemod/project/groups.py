@@ -159,8 +159,10 @@ class _Settlement:
             for user in self._users_of(script, sharer):
                 if any(user.changes.get(name) != script.changes[name] for name in sharer.reasons):
                     return _both(script, user, sharer.member)
-                if sharer.asking and user.cpu:  # which is said too late, once the state has been asked for
-                    return _both(script, user, sharer.member)[:1]
+                if sharer.asking and user.cpu and not _same(script, user, real):
+                    return _both(script, user, sharer.member)[
+                        :1
+                    ]  # it is said too late, once the state has been asked for
         return self._changes_others(script)
 
     def _merge(self, path: str) -> None:
@@ -179,6 +181,12 @@ def _both(script: FileResult, other: FileResult, path: str) -> _Reasons:
         (other, f"{path} would have to be changed in another way for {script.path}"),
     ]
     return [pair for pair in clash if pair[0].separable and pair[0].members][:1] or clash
+
+
+def _same(script: FileResult, other: FileResult, real: str) -> bool:
+    """Whether another script's conversion makes the same of a file by itself, in its own order."""
+    mine, theirs = _version(script, real), _version(other, real)
+    return mine is not None and theirs is not None and mine.output == theirs.output
 
 
 def _instead(script: FileResult, alone: Callable[[FileResult], FileResult], message: str) -> FileResult | None:
