@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TypeGuard
 
 from accelift_codemod.chance.noise import all_whole
@@ -14,6 +15,7 @@ from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Values
 from accelift_codemod.measured.dividing import Dividing
+from accelift_codemod.measured.onward import reads_of
 from accelift_codemod.plan import Edit, Finding, Need, Operation
 from accelift_codemod.rules import Rule
 
@@ -24,7 +26,8 @@ class Counts(Rule):
     """Multiplies "samples seen so far", the number of the batch times its size, by the number of processes, and so what
     a progress bar with a total goes on by: `bar.update(len(data))`.
 
-    In a training loop a process holds its share of each batch, so the product would count the samples of one process.
+    In a training loop a process holds its share of each batch, so the product would count the samples of one process,
+    and so would a sum of whole batches and this one: `batch_idx * args.batch_size + len(data)`.
     It is exact where a batch is dealt evenly; of the last batch, of which the main process may have a sample more than
     others, it may count a few too many. Batches of one sample, which every process gets, are counted as they are. So
     are samples by which something is divided that one process has measured: `correct / ((i + 1) * len(data))`.
@@ -64,6 +67,33 @@ accelerator.print(batch_idx * len(data) * accelerator.num_processes, len(loader.
                                 "{} * {accelerator}.num_processes",
                                 need=Need.WEAK,
                             )
+                    if (
+                        isinstance(node, ast.BinOp)
+                        and isinstance(node.op, ast.Add)
+                        and (added := self._added(draft, loop, node, indices)) is not None
+                        and not dividing.a_share(node)
+                        and not _is_a_place(draft, node)
+                    ):
+                        yield draft.edit(
+                            _RULE,
+                            added,
+                            Operation.SURROUND,
+                            "the other batches are counted whole",
+                            "{} * {accelerator}.num_processes",
+                            need=Need.WEAK,
+                        )
+
+    def _added(self, draft: Draft, loop: BatchLoop, total: ast.BinOp, indices: set[str]) -> ast.expr | None:
+        """The size of the batch, if a sum adds it to so many samples for each batch before: `i * 64 + len(data)`."""
+        for product, size in ((total.left, total.right), (total.right, total.left)):
+            if (
+                isinstance(product, ast.BinOp)
+                and isinstance(product.op, ast.Mult)
+                and any(isinstance(n, ast.Name) and n.id in indices for n in (product.left, product.right))
+                and self._is_size(draft, size, loop)
+            ):
+                return size
+        return None
 
     def _is_seen(self, draft: Draft, loop: BatchLoop, product: ast.BinOp, indices: set[str]) -> bool:
         """Whether a product is the number of a batch times its size."""
@@ -126,6 +156,17 @@ def _numbered(draft: Draft, loop: BatchLoop) -> Iterator[tuple[list[ast.stmt], s
             handed = {name for name, a in given if isinstance(a, ast.Name) and a.id in indices}
             bound = {n.id for s in function.body for n in walk(s) if isinstance(n, ast.Name) and not _is_load(n)}
             queue.append((function.body, handed - bound))
+
+
+def _is_a_place(draft: Draft, number: ast.expr) -> bool:
+    """Whether a number, or the variable that it is kept in, says where something is: `kept[i * 16 : i * 16 + n]`."""
+    statement = draft.facts.index.statement(number)
+    kept = isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is number
+    return any(
+        isinstance(parent, ast.Subscript) and child is parent.slice
+        for read in (number, *(reads_of(draft, statement) if kept else ()))
+        for child, parent in pairwise((read, *draft.facts.index.ancestors(read)))
+    )
 
 
 def _is_load(name: ast.Name) -> bool:
