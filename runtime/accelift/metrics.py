@@ -24,7 +24,7 @@ def gather_for_metrics(data: Any, share: Share | None, state: PartialState, use_
 
     Args:
         data: this process's part: tensors, lists of objects, and containers of these.
-        share: how the current batch was dealt; ``None`` joins the parts as they are.
+        share: how the current batch was dealt; ``None`` joins the parts as they are, with as many rows as each has.
         state: the processes.
         use_gather_object: treat the whole of ``data`` as a list of objects.
 
@@ -88,24 +88,25 @@ def _walk(data: Any, join_rows: Join, join_lists: Join) -> Any:
 
 def _how_to_join(share: Share | None, state: PartialState) -> tuple[Join, Join]:
     """How to join tensors, and how to join lists of objects."""
-    if share is None or share.even:
+    if share is not None and share.even:
         return operations.gather, operations.gather_object
-    if share.replicated:
+    if share is not None and share.replicated:
         return operations.broadcast, _of_main_process
 
     def without_padding(items: Any) -> Any:
         """Leave out what belongs to repeated samples; there may be several rows for each."""
+        assert share is not None
         per_sample, rest = divmod(len(items), share.dealt[state.process_index])
         return items if rest else items[: per_sample * share.counts[state.process_index]]
 
     def join_rows(rows: Tensor) -> Tensor:
-        if rows.dim() and share.padded:
+        if share is not None and rows.dim() and share.padded:
             rows = without_padding(rows)
         with Collective("gather_for_metrics", state, lambda: describe(rows, skip_dim=0)):
             return operations.gather_ragged_rows(rows, state)
 
     def join_lists(objects: Any) -> Any:
-        if share.padded and isinstance(objects, (list, tuple)):
+        if share is not None and share.padded and isinstance(objects, (list, tuple)):
             objects = without_padding(objects)
         return operations.gather_object(objects)
 

@@ -310,6 +310,17 @@ def only_the_current_batch_counts() -> None:
     assert acc.gather_for_metrics(rank).tolist() == list(range(acc.num_processes))
 
 
+@check
+def a_batch_that_is_drawn_outside_of_loops() -> None:
+    """Its loop is over as soon as it is drawn; the shares may still be of different sizes."""
+    acc = accelerator(dataloader_config=SPLIT)
+    for samples in (5, 6, 7):
+        first, second = acc.gather_for_metrics(next(iter(acc.prepare(DataLoader(numbers(samples), 8)))))
+        assert first.tolist() == list(range(samples)) and len(second) == samples
+    part = torch.arange(acc.process_index + 1)
+    assert len(acc.gather_for_metrics({"rows": part})["rows"]) == sum(range(acc.num_processes + 1))
+
+
 class Squares(Dataset[Tensor]):
     def __len__(self) -> int:
         return 21
