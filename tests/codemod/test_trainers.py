@@ -325,6 +325,28 @@ def test_who_makes_the_object_finds_the_accelerator_in_it() -> None:
     assert "def other():\nPartialState().print('end')" in after
 
 
+@pytest.mark.parametrize(
+    ("body", "asks"),
+    [
+        ("def main():\n    t = Trainer(1)\n    note()\n    t.fit()\n\nmain()", True),
+        ("def main():\n    t = Trainer(1)\n    for _ in range(2):\n        note()\n    t.fit()\n\nmain()", True),
+        ("def main():\n    note()\n    t = Trainer(1)\n    t.fit()\n\nmain()", False),
+        ("def main():\n    if note:\n        t = Trainer(1)\n        t.fit()\n    note()\n\nmain()", False),
+        ("def main():\n    t = Trainer(1)\n    note()\n    t.fit()\n\nnote()\nmain()", False),
+    ],
+)
+def test_what_runs_behind_the_making_of_the_object_may_ask_for_the_state(body: str, asks: bool) -> None:
+    """Where the script may be told to stay on the CPU, the accelerator has to be there before."""
+    device = 'self.device = torch.device("cuda" if gpu and torch.cuda.is_available() else "cpu")'
+    note = "def note():\n    with open('a.txt', 'w') as f:\n        f.write('a')\n\n"
+    text = trainer(note + body, signature="def __init__(self, gpu):", device=device).replace(
+        "Trainer(1)", "Trainer(GPU)"
+    )
+    options = "import sys\nGPU = '--gpu' in sys.argv\n\n"
+    after = converted(text.replace("class Trainer", f"{options}class Trainer", 1))
+    assert ("    if PartialState().is_main_process:\n        with open(" in after) is asks
+
+
 def test_two_classes_each_made_once() -> None:
     other = trainer().split("class Trainer:")[1].split("trainer = ")[0]
     text = trainer("def main():\n    Trainer().fit()\n    Second().fit()\n\nmain()")

@@ -50,7 +50,8 @@ class Timeline:
         return list(found)
 
     def follows(self, node: ast.AST, home: Function | None) -> bool:
-        """Whether `home` is the constructor of an object, and the node only runs in it, or for methods of that object.
+        """Whether `home` is the constructor of an object, and the node only runs in it, for methods of that object, or
+        after statements that make one.
 
         What is not among the node's `places` in the constructor then runs when that is done.
         """
@@ -60,7 +61,7 @@ class Timeline:
         return self._belongs(node, cls, set())
 
     def _belongs(self, node: ast.AST, cls: ast.ClassDef, seen: set[ast.AST]) -> bool:
-        if self.resolver.instance(node) is cls:
+        if self.resolver.instance(node) is cls or self._is_behind_one(node, cls):
             return True
         function = self.index.function(node)
         if function is None or function in seen:
@@ -68,6 +69,17 @@ class Timeline:
         seen.add(function)
         places = [*self.resolver.sites(function), *self.handed_on(function)]
         return bool(places) and all(self._belongs(place, cls, seen) for place in places)
+
+    def _is_behind_one(self, node: ast.AST, cls: ast.ClassDef) -> bool:
+        """Whether a statement before a node, in a block around it, makes an object of a class: `t = Trainer()`."""
+        blocks = self.index.places(self.index.statement(node))
+        for site in self.resolver.sites(cls):
+            made = self.index.statement(site)
+            if isinstance(made, (ast.Assign, ast.AnnAssign, ast.Expr)) and made.value is site:
+                block, place = self.index.block(made)
+                if blocks.get(id(block), -1) > place:
+                    return True
+        return False
 
     def within(self, node: ast.AST, home: Function | None, seen: frozenset[ast.AST] = frozenset()) -> bool:
         """Whether a node only runs in a function, or in what that calls."""
