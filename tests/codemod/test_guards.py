@@ -267,6 +267,28 @@ def test_functions_that_may_run_before_it(line: str, expected: list[str], slot: 
     assert findings(script(main=True, **slots)) == expected
 
 
+@pytest.mark.parametrize(
+    ("line", "fails"),
+    [
+        ("os.makedirs(name)", True),
+        ("os.makedirs(name, exist_ok=name == '')", True),
+        ("Path(name).mkdir(parents=True, exist_ok=not name)", True),
+        ("os.rmdir(name)", False),
+    ],
+)
+def test_folders_that_another_process_may_have_made_by_then(line: str, fails: bool) -> None:
+    slots = {
+        "imports": "import os\nfrom pathlib import Path\nfrom elsewhere import made",
+        "definitions": f"def make(name):\n    {line}\n\n\nmade(make)",
+        "before": "make('a')",
+    }
+    result = convert(script(main=True, **slots))
+    assert result.plan is not None
+    (finding,) = result.plan.findings
+    assert finding.code == "SAVE-RACE"
+    assert ("may fail where another one was faster" in finding.message) is fails
+
+
 # ---- files
 
 

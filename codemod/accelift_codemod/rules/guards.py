@@ -185,6 +185,9 @@ if accelerator.is_main_process:
             return False
         if draft.facts.resolver.qualified(call.func) in _MAKES:
             return True
+        return self._named_mkdir(draft, call)
+
+    def _named_mkdir(self, draft: Draft, call: ast.Call) -> bool:
         return (
             isinstance(call.func, ast.Attribute)
             and call.func.attr == "mkdir"
@@ -327,6 +330,16 @@ if accelerator.is_main_process:
         qualified = draft.facts.resolver.qualified(call.func) or ""
         if qualified in library.HARMLESS_EVERYWHERE:
             return None
+        if (qualified == "os.makedirs" or self._named_mkdir(draft, call)) and not _may_exist(draft, call, 2):
+            return draft.finding(
+                "SAVE-RACE",
+                Severity.WARNING,
+                call,
+                f"`{draft.facts.segment(call.func)}` makes the folder on every process, and may fail where another one "
+                "was faster",
+                "give it exist_ok=True, or make the folder where the accelerator exists, under "
+                "`if accelerator.is_main_process:`",
+            )
         return draft.finding(
             "SAVE-RACE",
             Severity.WARNING,
