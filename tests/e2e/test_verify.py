@@ -110,6 +110,17 @@ def test_a_wrong_conversion_is_not_proved(verify: Verify, tmp_path: Path) -> Non
     assert "NOT PROVED" in text and "SCHEDULER" in text and text.count("<polyline") == 2
 
 
+def test_parameters_that_are_no_numbers_are_told_of(verify: Verify, tmp_path: Path) -> None:
+    """They are the same by name only: the rest of the training is not proved."""
+    script = project(tmp_path / "project", TRAIN.replace("lr=0.1", "lr=1e38"))
+    done = verify(script, "--num-processes", "1", "--format", "json")
+    notes = json.loads(done.stdout)["notes"]
+    assert any(note.startswith("parameters of the original are nan or infinite from step ") for note in notes), notes
+    script = project(tmp_path / "other", TRAIN)
+    done = verify(script, "--num-processes", "1", "--format", "json")
+    assert not any("nan" in note for note in json.loads(done.stdout)["notes"])
+
+
 def test_an_optimizer_that_takes_the_place_of_another(verify: Verify, tmp_path: Path) -> None:
     """The first one of the original is gone by then; that of the conversion is still known to its accelerator."""
     make = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)"

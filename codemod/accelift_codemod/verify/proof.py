@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -356,6 +357,11 @@ class _Prover:
                 self._proof.notes.append(
                     f"the script writes outside of its project: {write['path']} ({write['place']})"
                 )
+        steps = original.recording.main.steps
+        lost = (step.number for step in steps if any(math.isnan(values.norm) for values in step.parameters))
+        if (first := next(lost, None)) is not None:
+            what = f"parameters of the original are nan or infinite from step {first} on, of which nothing is proved"
+            self._proof.notes.append(what)
         if original.recording.main.end == "enough":
             self._proof.notes.append(f"the runs were ended after {self._request.steps} optimizer steps (--steps)")
 
