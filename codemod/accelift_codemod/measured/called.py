@@ -16,6 +16,7 @@ from accelift_codemod.measured.deciding import schedules
 from accelift_codemod.measured.shares import trained
 from accelift_codemod.measured.steering import sets_group, updates
 from accelift_codemod.measured.sums import Loop
+from accelift_codemod.measured.switches import switched_by
 from accelift_codemod.measured.updates import changes
 
 _DEPTH = 3  # of functions that call functions
@@ -177,8 +178,11 @@ def _picks(draft: Draft, call: ast.Call) -> bool:
 def _decides(draft: Draft, function: Function, node: ast.AST, names: set[str]) -> Iterator[Decision]:
     if isinstance(node, (ast.Assign, ast.AugAssign)) and sets_group(draft, node) and _read(draft, node.value, names):
         yield Decision(node, node.value, "update")
-    elif isinstance(node, ast.stmt) and (by := changes(draft, node, names)) is not None:
-        yield Decision(node, by, "update")
+    else:
+        by = changes(draft, node, names) if isinstance(node, ast.stmt) else None
+        told = (value for value in switched_by(draft, node) if _read(draft, value, names))
+        if (by := by or next(told, None)) is not None:
+            yield Decision(node, by, "update")
     if isinstance(node, ast.Call) and schedules(draft, node):
         yield from (Decision(node, a, "rate") for a in node.args[:1] if _read(draft, a, names))
     if not isinstance(node, (ast.If, ast.While)) or not _compares(node.test, function):

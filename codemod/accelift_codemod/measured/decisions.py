@@ -16,11 +16,13 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
 from accelift_codemod.measured import called, coins
 from accelift_codemod.measured.averaging import averaging
+from accelift_codemod.measured.choices import SPELLED, choices
 from accelift_codemod.measured.keys import parts_asked
 from accelift_codemod.measured.pieces import as_many, numbered, numbers
-from accelift_codemod.measured.shares import local_names
+from accelift_codemod.measured.shares import contents, local_names
 from accelift_codemod.measured.steering import acts, keeps_checkpoint, meets, sets_group, updates
 from accelift_codemod.measured.sums import Loop, containers
+from accelift_codemod.measured.switches import switched_by
 from accelift_codemod.measured.updates import changes, divides_a_sum
 from accelift_codemod.plan import Finding, Severity
 
@@ -28,6 +30,8 @@ _CLOCKS = frozenset("time.time time.perf_counter time.monotonic time.process_tim
     "datetime.datetime.now",
     "datetime.datetime.utcnow",
 }
+
+_FINITE = frozenset("isnan isfinite isinf".split())
 
 # Why processes leave a loop at different times, and when one knows that it should.
 _CLOCK = "goes by the clock, which every process reads at another time", "the time is over"
@@ -65,6 +69,11 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
             yield _differs(draft, statement, statement.value, _OTHER_MODELS)
         elif isinstance(statement, ast.stmt) and (by := changes(draft, statement, local)) is not None:
             yield from _changed(draft, node, statement, by)
+        told_to = (v for v in switched_by(draft, statement) if goes_by(draft, v, local, kept))
+        if (by := next((v for v in told_to if not _is_size(draft, node, v, local)), None)) is not None:
+            yield _differs(draft, statement, by, _OTHER_MODELS)
+        if isinstance(statement, SPELLED):
+            yield from _spelled(draft, node, statement, local, kept)
         switch = coins.switched(draft, statement) if isinstance(statement, (ast.Assign, ast.Expr)) else None
         if switch is not None and isinstance(statement, ast.stmt):
             yield _by_chance(draft, statement, switch)
@@ -114,14 +123,41 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
             and keeps_checkpoint(draft, statement.body)
             and not _is_same(draft, node, statement.test)
         ):
-            yield draft.finding(
-                "METRIC-TRAIN",
-                Severity.WARNING,
-                statement,
-                f"`{draft.facts.segment(statement.test)}` decides which checkpoint is kept by the main process's share "
-                "of a batch: it may be another one than one process would keep",
-                f"average what it compares with {averaging(draft, statement, statement.test)} before the test",
-            )
+            yield _keeps_another(draft, statement, statement.test)
+
+
+def _spelled(draft: Draft, node: Loop, choice: ast.AST, local: set[str], kept: set[str]) -> Iterator[Finding]:
+    """The same of choices that are no `if`."""
+    statement = draft.facts.index.statement(choice)
+    for test, parts in choices(draft, choice):
+        if not goes_by(draft, test, local, kept):
+            continue
+        inside = [n for part in parts for n in walk(part)]
+        leaves = any(isinstance(n, (ast.Break, ast.Continue, ast.Return, ast.Assert)) for n in inside)
+        if leaves or any(map(draft.facts.loops.is_backward, inside)):
+            yield _waits(draft, statement, test, "leave the loop" if leaves else "run the backward pass")
+        elif not _weighs_numbers(draft, test):
+            continue
+        elif meets(draft, parts):
+            yield _waits(draft, statement, test, "go through a loader")
+        elif acts(draft, parts, saves=False) or _picks_update(draft, choice):
+            yield _differs(draft, statement, test, _OTHER_MODELS)
+        elif keeps_checkpoint(draft, parts) and not _is_same(draft, node, test):
+            yield _keeps_another(draft, statement, test)
+
+
+def _is_size(draft: Draft, node: Loop, value: ast.expr, local: set[str]) -> bool:
+    """Whether it is only asked how many samples the process has: `net.rows = len(x)`."""
+    loop = draft.blueprint.loops.get(node)
+    env = draft.environment(loop, draft.facts.index.statement(value)) if loop is not None else None
+    counts = env is not None and draft.facts.layouts.read(value, env) is Layout.COUNT
+    return counts or not any(n.id in local for n in contents(draft, value))
+
+
+def _picks_update(draft: Draft, choice: ast.AST) -> bool:
+    """Whether an expression picks one of several optimizers or schedules: `(adam if low else sgd).step()`."""
+    arms = [choice.body, choice.orelse] if isinstance(choice, ast.IfExp) else []
+    return bool(arms) and all(draft.facts.resolver.roles(arm) & {Role.OPTIMIZER, Role.SCHEDULER} for arm in arms)
 
 
 def decisions_called(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
@@ -259,6 +295,17 @@ def _changed(draft: Draft, node: Loop, statement: ast.stmt, by: ast.expr) -> Ite
             "gradients are divided by it, and the processes would end with different models",
             "give the loader drop_last=True and batches that the number of processes divides, or go back from the mean",
         )
+
+
+def _keeps_another(draft: Draft, statement: ast.AST, test: ast.expr) -> Finding:
+    return draft.finding(
+        "METRIC-TRAIN",
+        Severity.WARNING,
+        statement,
+        f"`{draft.facts.segment(test)}` decides which checkpoint is kept by the main process's share "
+        "of a batch: it may be another one than one process would keep",
+        f"average what it compares with {averaging(draft, statement, test)} before the test",
+    )
 
 
 def _differs(draft: Draft, statement: ast.AST, value: ast.expr, consequence: str) -> Finding:
@@ -438,7 +485,7 @@ def _weighs_up(test: ast.expr) -> bool:
 
 def _weighs_numbers(draft: Draft, test: ast.expr) -> bool:
     """The same, also where a variable of the test has been set to what a comparison says: `ahead = loss.item() < 1`."""
-    if _weighs_up(test):
+    if _weighs_up(test) or any(isinstance(n, ast.Call) and _asks_if_finite(draft, n) for n in walk(test)):
         return True
     bound = [b.value for n in loads(test) for b in draft.facts.resolver.bindings(n) if not b.path]
     asked = {part for n in loads(test) for part in parts_asked(draft, n)}
@@ -446,6 +493,12 @@ def _weighs_numbers(draft: Draft, test: ast.expr) -> bool:
     sets = (s for s in walk(function) if isinstance(s, ast.Assign)) if asked else ()
     bound += [s.value for s in sets if any(ast.unparse(target) in asked for target in s.targets)]
     return any(isinstance(value, (ast.Compare, ast.BoolOp, ast.UnaryOp)) and _weighs_up(value) for value in bound)
+
+
+def _asks_if_finite(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call asks if a number is one: `torch.isnan(loss)`, `loss.isfinite()`."""
+    name = draft.facts.resolver.qualified(call.func)
+    return (name.rpartition(".")[2] if name else getattr(call.func, "attr", "")) in _FINITE
 
 
 def _is_same(draft: Draft, node: Loop, test: ast.expr) -> bool:

@@ -14,7 +14,9 @@ from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import later
 from accelift_codemod.measured.attributes import library_made
+from accelift_codemod.measured.choices import SPELLED, choices
 from accelift_codemod.measured.onward import Read, around, function_of, is_within, reached, targets
+from accelift_codemod.measured.switches import switched_by
 
 _DEPTH = 3  # of functions that are looked into for what they do
 # What trains otherwise once it is told a number.
@@ -74,6 +76,13 @@ def tested_in(draft: Draft, starts: Sequence[Read], functions: Collection[ast.AS
 
 def _is_steered(draft: Draft, read: Read, node: ast.AST, saves: bool) -> bool:
     """Whether training is steered by a value, at an expression around a read of it, or at its statement."""
+    if any(is_within(draft, read, told) for told in switched_by(draft, node)):
+        return True
+    if isinstance(node, SPELLED):
+        for test, parts in choices(draft, node):
+            if is_within(draft, read, test) and any(_goes_another_way(draft, part, saves) for part in parts):
+                return True
+        return False
     if isinstance(node, ast.Call):
         if node is read or is_within(draft, read, node.func):
             return False
@@ -113,10 +122,10 @@ def _feeds(draft: Draft, node: ast.expr) -> bool:
     return bool(origins) and any(v.origin in origins for a in given for v in draft.facts.resolver.values(a))
 
 
-def _goes_another_way(draft: Draft, statement: ast.stmt, saves: bool) -> bool:
+def _goes_another_way(draft: Draft, statement: ast.stmt | ast.expr, saves: bool) -> bool:
     """Whether processes that do not run a statement would train otherwise than those that do."""
     for node in walk(statement):
-        if isinstance(node, (ast.Break, ast.Continue)) or _ends(draft, node):
+        if isinstance(node, (ast.Break, ast.Continue, ast.Assert)) or _ends(draft, node):
             return True
         if isinstance(node, ast.Return) and _in_training(draft, node):
             return True
@@ -140,7 +149,7 @@ def _in_training(draft: Draft, node: ast.Return) -> bool:
     return any(draft.facts.loops.reaches_backward(loop.body) for loop in loops)
 
 
-def acts(draft: Draft, statements: list[ast.stmt], saves: bool, depth: int = _DEPTH) -> bool:
+def acts(draft: Draft, statements: Sequence[ast.stmt | ast.expr], saves: bool, depth: int = _DEPTH) -> bool:
     """Whether statements change what is trained, or save it, in functions that they call, too."""
     for node in (n for s in statements for n in walk(s)):
         if _changes(draft, node) or (saves and _saves(draft, node)):
@@ -162,7 +171,7 @@ def meets(draft: Draft, statements: Sequence[ast.stmt | ast.expr]) -> bool:
     return False
 
 
-def keeps_checkpoint(draft: Draft, statements: list[ast.stmt], depth: int = _DEPTH) -> bool:
+def keeps_checkpoint(draft: Draft, statements: Sequence[ast.stmt | ast.expr], depth: int = _DEPTH) -> bool:
     """Whether statements save a checkpoint, in functions that they call, too."""
     for node in (n for s in statements for n in walk(s)):
         callee = draft.facts.resolver.callee(node) if isinstance(node, ast.Call) and depth else None
@@ -173,8 +182,11 @@ def keeps_checkpoint(draft: Draft, statements: list[ast.stmt], depth: int = _DEP
 
 def _changes(draft: Draft, node: ast.AST) -> bool:
     """Whether a node changes what is trained, or how: an optimizer, a schedule, weights, what has gradients."""
-    if updates(draft, node):
+    if updates(draft, node) or switched_by(draft, node):
         return True
+    if isinstance(node, (ast.Assign, ast.AugAssign)):
+        if any(isinstance(target, ast.Attribute) and _feeds(draft, target.value) for target in targets(node)):
+            return True
     if isinstance(node, ast.Assign):
         return any(isinstance(t, ast.Attribute) and t.attr == "requires_grad" for t in node.targets)
     if not isinstance(node, ast.Call):

@@ -1,0 +1,42 @@
+"""Choices that are no `if`: conditional expressions, `low and step()`, `match`, and assertions that are caught."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts.index import FUNCTIONS
+
+Part = ast.stmt | ast.expr
+SPELLED = (ast.IfExp, ast.BoolOp, ast.Match, ast.Assert)
+
+
+def choices(draft: Draft, node: ast.AST) -> Iterator[tuple[ast.expr, list[Part]]]:
+    """What a node goes by, and what is run or not as that comes out. An assertion that nothing catches ends the job,
+    and one that is caught is run by itself: what comes after it is not."""
+    if isinstance(node, ast.IfExp):
+        yield node.test, [node.body, node.orelse]
+    elif isinstance(node, ast.BoolOp):
+        for place, value in enumerate(node.values[:-1], 1):
+            yield value, list(node.values[place:])
+    elif isinstance(node, ast.Match):
+        bodies: list[Part] = [statement for case in node.cases for statement in case.body]
+        yield node.subject, bodies
+        for place, case in enumerate(node.cases):
+            if case.guard is not None:
+                yield case.guard, [statement for later in node.cases[place:] for statement in later.body]
+    elif isinstance(node, ast.Assert) and caught(draft, node):
+        yield node.test, [node]
+
+
+def caught(draft: Draft, statement: ast.stmt) -> bool:
+    """Whether what a statement raises is caught in its function, to go on elsewhere."""
+    child: ast.AST = statement
+    for parent in draft.facts.index.ancestors(statement):
+        if isinstance(parent, FUNCTIONS):
+            return False
+        if isinstance(parent, ast.Try) and parent.handlers and child in parent.body:
+            return True
+        child = parent
+    return False

@@ -1,0 +1,89 @@
+"""What networks, their layers and losses are switched by, so that they compute otherwise from then on."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import How, Kind, Role
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.attributes import declared_by, own_class
+from accelift_codemod.measured.onward import targets
+
+_GRADIENTS = frozenset({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled"})
+_METHODS = frozenset({"train", "requires_grad_"})
+_DEALING = frozenset("parameters named_parameters modules named_modules children named_children".split())
+# What layers and losses of torch.nn are told once and ask themselves for in each pass.
+_SETTINGS = frozenset(
+    "p momentum eps training inplace dropout negative_slope alpha beta delta lambd threshold margin label_smoothing "
+    "weight pos_weight reduction ignore_index track_running_stats affine scale_factor max_norm".split()
+)
+
+
+def switched_by(draft: Draft, node: ast.AST) -> list[ast.expr]:
+    """What a node tells a network, a layer or a loss that computes by it: `net.train(flag)`, `net.drop.p = rate`."""
+    if isinstance(node, ast.Call):
+        func = node.func
+        told = [*node.args, *(k.value for k in node.keywords)]
+        if draft.facts.resolver.qualified(func) in _GRADIENTS:
+            return told
+        if isinstance(func, ast.Attribute) and func.attr in _METHODS and _computes(draft, func.value):
+            return told
+        if draft.facts.resolver.builtin(func) == "setattr" and len(node.args) == 3:
+            name = node.args[1]
+            if isinstance(name, ast.Constant) and _asks(draft, node.args[0], str(name.value), node.args[2]):
+                return node.args[2:]
+        return []
+    if not isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) or node.value is None:
+        return []
+    attributes = [target for target in targets(node) if isinstance(target, ast.Attribute)]
+    return [node.value] if any(_asks(draft, t.value, t.attr, node.value) for t in attributes) else []
+
+
+def _computes(draft: Draft, node: ast.expr) -> bool:
+    """Whether an expression is a network, a part of one, or a parameter."""
+    objects = draft.facts.objects
+    if objects.models(node) or objects.is_part(node) or objects.is_parameter(node):
+        return True
+    bindings = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
+    dealt = (b.value for b in bindings if b.how is How.LOOP and isinstance(b.value, ast.Call))
+    called = (call.func for call in dealt if isinstance(call.func, ast.Attribute))
+    return any(func.attr in _DEALING and _computes(draft, func.value) for func in called)
+
+
+def _asks(draft: Draft, base: ast.expr, name: str, value: ast.expr) -> bool:
+    """Whether an object is a network, a layer or a loss that asks itself for an attribute when it computes.
+
+    What is no number is taken for the samples themselves, `net.target = y`, of which every process hands on its own.
+    """
+    computes = _computes(draft, base)
+    if name == "requires_grad":
+        return computes
+    classes = {*declared_by(draft, base), own_class(draft, base)} - {None}
+    if classes:
+        computing = [c for c in classes if draft.facts.resolver.class_role(c) in (Role.LOSS, Role.MODEL)]
+        return any(_reads(draft, cls, name) for cls in computing) and _is_number(draft, value)
+    return name in _SETTINGS and (computes or Role.LOSS in draft.facts.resolver.roles(base))
+
+
+def _reads(draft: Draft, cls: ast.AST | None, name: str) -> bool:
+    """Whether a method of a class other than the constructor reads an attribute, not only to show it."""
+    methods = [m for m in getattr(cls, "body", ()) if isinstance(m, FUNCTIONS) and m.name != "__init__"]
+    reads = (n for m in methods for n in walk(m) if isinstance(n, ast.Attribute) and n.attr == name)
+    loads = (n for n in reads if isinstance(n.ctx, ast.Load))
+    return any(not isinstance(draft.facts.index.statement(read), ast.Expr) for read in loads)
+
+
+def _is_number(draft: Draft, value: ast.expr) -> bool:
+    """Whether an expression is surely a number, or a parameter that is given one by all callers."""
+    resolver = draft.facts.resolver
+    bindings = resolver.bindings(value) if isinstance(value, ast.Name) else []
+    if not bindings or any(b.how is not How.PARAMETER for b in bindings):
+        return draft.facts.kinds.of(value) is Kind.PLAIN
+    function = draft.facts.index.function(value)
+    sites = resolver.sites(function) if isinstance(function, FUNCTIONS) else []
+    given = [(resolver.bind(site, function) or {}).get(bindings[0].node.arg) for site in sites]  # type: ignore
+    return bool(given) and all(
+        argument is not None and draft.facts.kinds.of(argument) is Kind.PLAIN for argument in given
+    )
