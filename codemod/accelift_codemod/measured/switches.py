@@ -17,8 +17,10 @@ _DEALING = frozenset("parameters named_parameters modules named_modules children
 # What layers and losses of torch.nn are told once and ask themselves for in each pass.
 _SETTINGS = frozenset(
     "p momentum eps training inplace dropout negative_slope alpha beta delta lambd threshold margin label_smoothing "
-    "weight pos_weight reduction ignore_index track_running_stats affine scale_factor max_norm".split()
+    "reduction ignore_index track_running_stats affine scale_factor max_norm".split()
 )
+
+_OF_LOSSES = frozenset({"weight", "pos_weight"})  # of a layer, these are its weights
 
 
 def switched_by(draft: Draft, node: ast.AST) -> list[ast.expr]:
@@ -64,7 +66,8 @@ def _asks(draft: Draft, base: ast.expr, name: str, value: ast.expr) -> bool:
     if classes:
         computing = [c for c in classes if draft.facts.resolver.class_role(c) in (Role.LOSS, Role.MODEL)]
         return any(_reads(draft, cls, name) for cls in computing) and _is_number(draft, value)
-    return name in _SETTINGS and (computes or Role.LOSS in draft.facts.resolver.roles(base))
+    of_loss = Role.LOSS in draft.facts.resolver.roles(base)
+    return (name in _SETTINGS and (computes or of_loss)) or (name in _OF_LOSSES and of_loss)
 
 
 def _reads(draft: Draft, cls: ast.AST | None, name: str) -> bool:

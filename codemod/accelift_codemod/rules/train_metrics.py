@@ -21,6 +21,7 @@ from accelift_codemod.measured.counting_networks import counted
 from accelift_codemod.measured.deciding import decides, deciding, pacing
 from accelift_codemod.measured.decisions import decisions, decisions_called, layers_by_chance, timed_around
 from accelift_codemod.measured.divisors import as_number, is_alike, is_whole
+from accelift_codemod.measured.drawn_settings import drawn_settings
 from accelift_codemod.measured.estimates import estimates
 from accelift_codemod.measured.held_outside import reads_elsewhere
 from accelift_codemod.measured.hooked import hooked
@@ -94,7 +95,8 @@ scheduler.step(running / len(loader))
             "a decision that processes may take differently",
             "A decision depends on a value that differs from process to process: some leave a loop, or change the "
             "learning rate, and others do not. A loop that runs backward for every piece of a batch decides, too: "
-            "processes with smaller shares have fewer pieces. Unseeded draws that decide which layers run do so, too.",
+            "processes with smaller shares have fewer pieces. Unseeded draws that decide which layers run, or that a "
+            "learning rate, a layer or a size of batches is set to, do so, too.",
         ),
     )
 
@@ -112,6 +114,7 @@ scheduler.step(running / len(loader))
         yield from timed_around(draft)
         yield from layers_by_chance(draft)
         yield from chance_around.decided(draft)
+        yield from drawn_settings(draft)
         yield from counted(draft)
         yield from carrying(draft)
         yield from hooked(draft)

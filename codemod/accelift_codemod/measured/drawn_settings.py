@@ -1,0 +1,96 @@
+"""Settings of the training that every process draws for itself: a learning rate, the size of a layer or of a batch."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.chance import seeds
+from accelift_codemod.chance.constants import is_often
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Role
+from accelift_codemod.facts.chance import SEEDS, drawn_from
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.deciding import schedules
+from accelift_codemod.measured.onward import around, is_within, reached
+from accelift_codemod.measured.steering import sets_group
+from accelift_codemod.measured.switches import switched_by
+from accelift_codemod.plan import Finding, Severity
+
+_UPDATES = "by which the model is updated: the processes would end with different ones"
+_LAYERS = "by which a network or a loss is made: each would have another one"
+_BATCHES = "by which batches are made: some would have more of them than others, which wait"
+_FROZEN = "by which weights are trained or not: a process waits for gradients that another one does not compute"
+# What of torch.nn is no layer or loss, or is made of the numbers that it is given, which all processes then share.
+_VALUES = frozenset({"Parameter", "UninitializedParameter", "Buffer"})
+_OF_BATCHES = frozenset({"batch_size", "batch_sampler", "drop_last"})
+_STARTS = ("params", "dataset")  # what an optimizer updates and a loader deals is no setting
+
+
+def drawn_settings(draft: Draft) -> Iterator[Finding]:
+    """What is told of them, once for each draw."""
+    for call in draft.calls:
+        if _is_unseeded(draft, call) and (found := _set_by(draft, call)) is not None:
+            place, consequence = found
+            yield draft.finding(
+                "COLL-RANKFLOW",
+                Severity.ERROR,
+                place,
+                f"`{draft.facts.segment(call)}` draws other numbers on every process, {consequence}",
+                "seed the generator before, or draw once and broadcast it",
+            )
+
+
+def _is_unseeded(draft: Draft, call: ast.Call) -> bool:
+    home = drawn_from(draft.facts.resolver, call)
+    return not seeds.seeded(draft, call, SEEDS[home]) if home else seeds.unseeded(draft, call)
+
+
+def _set_by(draft: Draft, call: ast.Call) -> tuple[ast.AST, str] | None:
+    """Where a drawn number is a setting, and what follows from that."""
+    told = frozenset(draft.calls)
+    for read in reached(draft, [call]):
+        for node in around(draft, read):
+            if isinstance(node, ast.Call) and node is not read and not is_within(draft, read, node.func):
+                if node in told and (consequence := _of_call(draft, read, node)):
+                    return node, consequence
+            elif sets_group(draft, node):
+                return node, _UPDATES
+            if any(is_within(draft, read, value) for value in switched_by(draft, node)) and _freezes(node):
+                return node, _FROZEN
+    return None
+
+
+def _of_call(draft: Draft, read: ast.AST, call: ast.Call) -> str:
+    """What follows where a call is told a number that every process draws for itself; nothing of data and weights."""
+    resolver = draft.facts.resolver
+    roles = resolver.roles(call)
+    if roles & {Role.OPTIMIZER, Role.SCHEDULER} and _is_setting(draft, read, call):
+        return _UPDATES
+    if schedules(draft, call):
+        return _UPDATES
+    if Role.LOADER in roles:
+        given = (k.value for k in call.keywords if k.arg in _OF_BATCHES)
+        return _BATCHES if any(is_within(draft, read, value) for value in (*given, *call.args[1:2])) else ""
+    home, _, name = (resolver.qualified(call.func) or "").rpartition(".")
+    layers = home == "torch.nn" or (home.startswith("torch.nn.modules.") and name[:1].isupper())
+    made = layers and name[:1].isupper() and name not in _VALUES
+    return _LAYERS if made and not is_often(draft, call) else ""  # one for each batch is noise
+
+
+def _is_setting(draft: Draft, read: ast.AST, call: ast.Call) -> bool:
+    """Whether a read is in what an optimizer is told of how it updates, not of what: `[{"params": p, "lr": r}]`."""
+    first = draft.facts.resolver.argument(call, 0, "params")
+    if first is None or not is_within(draft, read, first):
+        return True
+    groups = (n for n in walk(first) if isinstance(n, ast.Dict))
+    pairs = (pair for group in groups for pair in zip(group.keys, group.values, strict=True))
+    told = (value for key, value in pairs if isinstance(key, ast.Constant) and key.value not in _STARTS)
+    return any(is_within(draft, read, value) for value in told)
+
+
+def _freezes(node: ast.AST) -> bool:
+    """Whether a node says which weights are trained."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Attribute) and node.func.attr == "requires_grad_"
+    return any(isinstance(n, ast.Attribute) and n.attr == "requires_grad" for n in getattr(node, "targets", ()))

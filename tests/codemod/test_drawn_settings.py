@@ -1,0 +1,65 @@
+"""Settings of the training that each process would draw for itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.codemod.scripts import findings, script, severities
+
+MADE = {"imports": "import random\nimport numpy as np"}
+SIZED = "model = nn.Sequential(nn.Linear(8, hidden), nn.ReLU(), nn.Linear(hidden, 3)).to(device)"
+WITH = "optimizer = torch.optim.SGD(model.parameters(), lr={})"
+GROUPS = "optimizer = torch.optim.SGD([{{'params': model.parameters(), 'lr': {}}}])"
+RATE = "10 ** np.random.uniform(-4, -1)"
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        pytest.param({"optimizer": WITH.format(RATE)}, id="rate"),
+        pytest.param({"optimizer": GROUPS.format(RATE)}, id="rate of a group"),
+        pytest.param({"optimizer": f"rate = {RATE}\n" + WITH.format("rate")}, id="rate in a variable"),
+        pytest.param({"optimizer": f"c = {{'rate': {RATE}}}\n" + WITH.format("c['rate']")}, id="rate in a dict"),
+        pytest.param({"epoch": f"for group in optimizer.param_groups:\n    group['lr'] = {RATE}"}, id="rate, set"),
+        pytest.param({"setup": "hidden = random.choice([16, 32])", "model": SIZED}, id="size of a layer"),
+        pytest.param({"loader": "loader = DataLoader(data, batch_size=random.choice([8, 16]))"}, id="size of batches"),
+        pytest.param({"batch_end": "model.layer.requires_grad_(random.random() < 0.5)"}, id="frozen"),
+        pytest.param(
+            {"before": "steps = torch.optim.lr_scheduler.StepLR(optimizer, random.randint(1, 5))"}, id="schedule"
+        ),
+        pytest.param(
+            {
+                "before": "criterion = nn.CrossEntropyLoss(label_smoothing=random.uniform(0, 0.2))",
+                "forward": "optimizer.zero_grad()\nloss = criterion(model(x), y)",
+            },
+            id="loss",
+        ),
+    ],
+)
+def test_told_of(slots: dict[str, str]) -> None:
+    assert severities(script(**MADE, **slots), "COLL-RANKFLOW") == ["error"]
+    seed = "torch.manual_seed(0)\nnp.random.seed(0)\nrandom.seed(0)\n"
+    seeded = {**slots, "setup": seed + slots.get("setup", "")}
+    assert "COLL-RANKFLOW" not in findings(script(**MADE, **seeded))
+
+
+def test_in_a_function() -> None:
+    text = script(**MADE, definitions="def made(rate):\n    return torch.optim.SGD(model.parameters(), lr=rate)")
+    told = text.replace("torch.optim.SGD(model.parameters(), lr=0.1)", f"made({RATE})")
+    assert severities(told, "COLL-RANKFLOW") == ["error"]
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        pytest.param({"setup": "run = random.randint(0, 99)", "after": "print(f'run {run}')"}, id="name"),
+        pytest.param({"before": "nn.init.uniform_(model.layer.weight, -random.random(), 1)"}, id="weights"),
+        pytest.param(
+            {"before": "model.layer.weight = nn.Parameter(torch.tensor(np.random.rand(3, 8)).float())"}, id="parameter"
+        ),
+        pytest.param({"forward": "loss = random.random() * F.cross_entropy(model(x), y)"}, id="noise in each step"),
+        pytest.param({"forward": "loss = F.cross_entropy(nn.Dropout(random.random())(model(x)), y)"}, id="noise"),
+    ],
+)
+def test_no_settings(slots: dict[str, str]) -> None:
+    assert "COLL-RANKFLOW" not in findings(script(**MADE, **slots))
