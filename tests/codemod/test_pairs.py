@@ -222,3 +222,37 @@ class Chooses(nn.Module):
 def test_a_network_chooses_by_the_whole_batch(scores: str, chosen: str, meet: bool) -> None:
     text = script(definitions=NETWORK.format(scores, chosen), model="model = Chooses().to(device)")
     assert findings(text) == (["LOSS-INBATCH"] if meet else [])
+
+
+MEANS = "means = torch.stack([out[y == c].mean(0) for c in range(3)])\n"
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        MEANS + "loss = torch.pdist(means).mean()",
+        MEANS + "loss = torch.cdist(means, means).mean()",
+        MEANS + "loss = torch.cdist(means, torch.eye(3)).mean()",
+        "means = {c: out[y == c].mean(0) for c in range(3)}\nloss = (means[0] - means[1]).pow(2).mean()",
+        "means = torch.cat([out[y == c].mean(0, keepdim=True) for c in y.unique()])\n"
+        "loss = F.cross_entropy(out @ means.t(), y)",
+        "loss = torch.outer(out.mean(0), out.mean(0)).sum()",
+    ],
+)
+def test_means_of_classes(loss: str) -> None:
+    """What is one for the batch, and no straight line in it, is another one of each share."""
+    text = script(forward=f"optimizer.zero_grad()\nout = model(x)\n{loss}")
+    assert "LOSS-INBATCH" in findings(text)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "parts = {k: F.cross_entropy(out / k, y) for k in range(1, 3)}\nloss = parts[1] + parts[2]",
+        "parts = {k: F.cross_entropy(out / k, y) for k in range(1, 3)}\nloss = sum(parts.values())",
+        "loss = torch.cdist(out, torch.eye(3)).mean()",
+    ],
+)
+def test_means_of_samples(loss: str) -> None:
+    text = script(forward=f"optimizer.zero_grad()\nout = model(x)\n{loss}")
+    assert not findings(text)

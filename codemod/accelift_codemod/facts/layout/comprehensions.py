@@ -11,6 +11,7 @@ from accelift_codemod.facts.layout.algebra import (
     CURVING,
     FIXED,
     SCALARS,
+    SOME,
     Environment,
     Frame,
     Layout,
@@ -64,6 +65,12 @@ def comprehension(layouts: Layouts, node: Comprehension, env: Environment, frame
         return kind(result for _ in iterated)
     if each_one in FIXED and single and not isinstance(node, ast.DictComp) and result in _ALIKE:
         return kind((result, result))  # any number of them: two stand for all
+    if isinstance(node, ast.DictComp) and result in (Layout.QUOTIENT, *SCALARS):
+        return Record.of({SOME: result})
+    if single and each_one is Layout.UNKNOWN and result in (Layout.QUOTIENT, *SCALARS):
+        layouts.assign(node.generators[0].target, Layout.CONST, inner)
+        if layouts.read(made, inner, frame) is result:  # a mean of each class, whichever there are
+            return kind((result, result))
     return result if result in (Layout.MIXED, Layout.UNSURE, *FIXED) else Layout.UNKNOWN
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.facts import torch_ops as ops
-from accelift_codemod.facts.layout.algebra import FIXED, Layout, Shape, combine
+from accelift_codemod.facts.layout.algebra import CURVING, FIXED, Layout, Shape, combine
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.signatures import argument
 
 _SAMPLES = (Layout.ROWS, Layout.COLUMNS, Layout.PLACES)
+_BENDS = frozenset("pdist outer ger kron cov corrcoef".split())
 _MATRIX = 2  # dimensions
 _EVEN = frozenset("mean max min amax amin median mode argmax argmin any all".split())  # of copies, what one of them is
 
@@ -20,6 +21,8 @@ def paired(name: str, call: ast.Call, arguments: list[Shape], offset: int, rank:
     `rank` is how many dimensions the first argument surely has.
     """
     if name in ops.PAIRS and any(part in _SAMPLES for part in arguments):
+        return Layout.MIXED
+    if name in _BENDS and _bent(arguments):
         return Layout.MIXED
     if name in ops.PLACES_OF_PAIRS and Layout.COUNT in arguments:
         return Layout.MIXED
@@ -33,6 +36,15 @@ def paired(name: str, call: ast.Call, arguments: list[Shape], offset: int, rank:
     if name == "inner" and arguments[:2] == [Layout.ROWS, Layout.ROWS]:
         return Layout.UNKNOWN if rank is None else Layout.SUM if rank == 1 else Layout.MIXED
     return None
+
+
+def _bent(arguments: list[Shape], *, alone: bool = False) -> bool:
+    """Whether distances or products are taken of what is one for the batch, such as the means of its classes: of
+    products, those with numbers that do not depend on it (unless `alone`) are straight."""
+    parts = [one for part in arguments for one in (part if isinstance(part, tuple) else (part,))]
+    curving = [part for part in parts if part in CURVING]
+    straight = not alone and len(parts) > 1 and len(curving) == 1 and all(p in FIXED for p in parts if p not in curving)
+    return bool(curving) and not straight
 
 
 def _repeated(name: str, call: ast.Call, arguments: list[Shape], offset: int, rank: int | None) -> Shape | None:
@@ -58,6 +70,8 @@ def _repeated(name: str, call: ast.Call, arguments: list[Shape], offset: int, ra
 
 def _distances(left: Shape, right: Shape, rank: int | None) -> Shape:
     """All distances between the rows of two tensors, which are samples if these have two dimensions."""
+    if _bent([left, right], alone=True):
+        return Layout.MIXED
     samples = [part for part in (left, right) if part not in FIXED]
     if Layout.UNKNOWN in samples or any(part is not Layout.ROWS for part in samples):
         return Layout.UNKNOWN
