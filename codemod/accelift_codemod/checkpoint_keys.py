@@ -84,28 +84,57 @@ def _keyed(draft: Draft) -> Iterator[tuple[ast.Name, list[ast.expr]]]:
     """The variables that are keys, with the dicts that they are keys of, or may be. What another loop binds to the
     same name is another key."""
     found: dict[frozenset[Binding], tuple[ast.Name, list[ast.expr]]] = {}
+    alike: list[tuple[ast.Name, ast.Name]] = []
 
     def note(key: ast.expr, of: ast.expr) -> None:
         if isinstance(key, ast.Name) and isinstance(of, (ast.Name, ast.Attribute, ast.Call)):
-            scope = draft.facts.index.scope(key).owner(key.id)
-            here = [b for b in scope.bindings[key.id] if b.node is key] if scope is not None else []
-            bound = here if isinstance(key.ctx, ast.Store) else draft.facts.resolver.bindings(key)
+            bound = _bound(draft, key)
             if bound:
-                found.setdefault(frozenset(bound), (key, []))[1].append(of)
+                found.setdefault(bound, (key, []))[1].append(of)
 
     for node in walk(draft.facts.tree):
         if isinstance(node, (ast.For, ast.comprehension)):
-            key = node.target.elts[0] if isinstance(node.target, ast.Tuple) and node.target.elts else node.target
-            func = node.iter.func if isinstance(node.iter, ast.Call) else None
-            keyed = isinstance(func, ast.Attribute) and func.attr in _KEYED
-            note(key, func.value if keyed and isinstance(func, ast.Attribute) else node.iter)
+            for target, dealt in _in_turn(draft, node):
+                key = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
+                func = dealt.func if isinstance(dealt, ast.Call) else None
+                keyed = isinstance(func, ast.Attribute) and func.attr in _KEYED
+                note(key, func.value if keyed and isinstance(func, ast.Attribute) else dealt)
         elif isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn)):
             of = node.comparators[0]
             keys = isinstance(of, ast.Call) and isinstance(of.func, ast.Attribute) and of.func.attr == "keys"
             note(node.left, of.func.value if keys else of)  # type: ignore[attr-defined]
+        elif isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+            if isinstance(node.left, ast.Name) and isinstance(node.comparators[0], ast.Name):
+                alike.append((node.left, node.comparators[0]))
         elif isinstance(node, ast.Subscript):
             note(node.slice, node.value)
+    for left, right in alike:  # `for (k, v), (name, w) in zip(own.items(), saved.items()): if k == name:`
+        both = [found[bound] for bound in (_bound(draft, left), _bound(draft, right)) if bound in found]
+        if len(both) > 1:
+            key, dicts = both[0]
+            if draft.facts.runs(key):
+                yield key, [*dicts, *both[1][1]]
     yield from (one for one in found.values() if draft.facts.runs(one[0]))
+
+
+def _bound(draft: Draft, key: ast.Name) -> frozenset[Binding]:
+    """What binds a variable where it is read, or itself where it is bound."""
+    scope = draft.facts.index.scope(key).owner(key.id)
+    here = [b for b in scope.bindings[key.id] if b.node is key] if scope is not None else []
+    return frozenset(here if isinstance(key.ctx, ast.Store) else draft.facts.resolver.bindings(key))
+
+
+def _in_turn(draft: Draft, loop: ast.For | ast.comprehension) -> list[tuple[ast.expr, ast.expr]]:
+    """What a loop binds and to what of: several at once, if it goes through a `zip`."""
+    call, target = loop.iter, loop.target
+    if (
+        isinstance(call, ast.Call)
+        and draft.facts.resolver.builtin(call.func) == "zip"
+        and isinstance(target, ast.Tuple)
+    ):
+        if len(target.elts) == len(call.args):
+            return list(zip(target.elts, call.args, strict=True))
+    return [(target, call)]
 
 
 def _is_respelled(draft: Draft, key: ast.Name) -> bool:

@@ -23,6 +23,8 @@ def _script(lines: str, definitions: str = "") -> str:
         "for k, v in ckpt.items():\n    if k in state:\n        state[k] = v\nmodel.load_state_dict(state)",
         "for k, v in ckpt.items():\n    if k in state:\n        state[k].copy_(v)",
         "for k in state:\n    if k in ckpt:\n        state[k] = ckpt[k]\nmodel.load_state_dict(state)",
+        "for (k, v), (name, w) in zip(state.items(), ckpt.items()):\n    if k == name:\n        v.copy_(w)",
+        "for k, name in zip(state.keys(), ckpt.keys()):\n    assert name == k",
         "for k in state.keys():\n    if k in ckpt.keys():\n        state[k] = ckpt[k]\nmodel.load_state_dict(state)",
     ],
 )
@@ -95,3 +97,9 @@ def test_what_two_functions_read_is_stripped_once() -> None:
     lines = "    own = model.state_dict()\n    for k in own:\n        own[k] = saved[k]\n"
     text = _script("saved = torch.load('a.pt')\nfirst()\nsecond()", f"def first():\n{lines}\n\ndef second():\n{lines}")
     assert converted(text).count(_STRIPPED) == 1
+
+
+def test_what_is_taken_in_turn_stays() -> None:
+    """No key is compared with another one."""
+    lines = "for (k, v), (name, w) in zip(state.items(), ckpt.items()):\n    v.copy_(w)"
+    assert _STRIPPED not in converted(_script(_READ + lines))
