@@ -1,0 +1,129 @@
+"""Decisions on a share of the batch that are not written as an `if`, and what networks are switched by."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from tests.codemod.scripts import added, findings, script, severities
+
+SCHEDULE = "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)"
+OTHER = "other = torch.optim.SGD(model.parameters(), lr=0.5)"
+DROPS = "model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.1), nn.Linear(16, 3)).to(device)"
+ASKS = """\
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+        self.scale = 1.0
+
+    def change(self, scale):
+        self.scale = scale
+
+    def forward(self, x):
+        return self.layer(x) * self.scale
+"""
+SCALED = {"definitions": ASKS, "model": "model = Scaled().to(device)"}
+
+
+@pytest.mark.parametrize(
+    ("slots", "end"),
+    [
+        pytest.param({"before": SCHEDULE}, "scheduler.step() if loss.item() < 1.1 else None", id="conditional"),
+        pytest.param({"step": ""}, "loss.item() < 5 and optimizer.step()", id="short circuit"),
+        pytest.param({"step": ""}, "optimizer.step() if torch.isfinite(loss) else None", id="not a number"),
+        pytest.param({"step": ""}, "if torch.isfinite(loss):\n    optimizer.step()", id="not a number, if"),
+        pytest.param({"before": OTHER, "step": ""}, "(optimizer if loss.item() < 1 else other).step()", id="picked"),
+        pytest.param({}, "model.train(loss.item() < 1.1)", id="mode"),
+        pytest.param({}, "low = loss.item() < 1.1\nmodel.train(low)", id="mode, by a variable"),
+        pytest.param({}, "for p in model.layer.parameters():\n    p.requires_grad = loss.item() > 0.5", id="frozen"),
+        pytest.param({"model": DROPS}, "model[1].p = 0.5 if loss.item() < 1 else 0.1", id="rate of a layer"),
+        pytest.param(SCALED, "model.scale = loss.item()", id="attribute of a network"),
+        pytest.param(SCALED, "setattr(model, 'scale', loss.item())", id="attribute by its name"),
+        pytest.param(SCALED, "model.change(loss.item())", id="attribute that a method sets"),
+        pytest.param(
+            {"before": "criterion = nn.CrossEntropyLoss()", "forward": "loss = criterion(model(x), y)"},
+            "criterion.label_smoothing = 0.1 if loss.item() < 1 else 0.0",
+            id="a loss",
+        ),
+    ],
+)
+def test_told_of(slots: dict[str, str], end: str) -> None:
+    assert severities(script(**slots, batch_end=end), "COLL-RANKFLOW") == ["error"]
+
+
+@pytest.mark.parametrize(
+    "backward",
+    [
+        "match loss.item() < 1.1:\n    case True:\n        loss.backward()",
+        "match 0:\n    case _ if loss.item() < 1.1:\n        loss.backward()",
+        "loss.item() < 1.1 and loss.backward()",
+        "try:\n    assert loss.item() < 1.1\nexcept AssertionError:\n    continue\nloss.backward()",
+    ],
+)
+def test_some_would_wait(backward: str) -> None:
+    assert severities(script(backward=backward), "COLL-RANKFLOW") == ["error"]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "print('low' if loss.item() < 1 else 'high')",
+        "low = loss.item() < 1 and epoch > 1",
+        "assert loss.item() < 100",
+        "model.train(epoch < 1)",
+        "optimizer.step() if epoch > 1 else None",
+        "for p in model.layer.parameters():\n    p.requires_grad = epoch > 0",
+        "for p in model.layer.parameters():\n    p.requires_grad = len(x) > 4",
+        "model.last = loss.item()",
+    ],
+)
+def test_nothing_is_decided(end: str) -> None:
+    assert "COLL-RANKFLOW" not in findings(script(batch_end=end))
+
+
+@pytest.mark.parametrize("given", ["x.size(0)", "len(x)", "y", "epoch"])
+def test_what_a_network_is_handed(given: str) -> None:
+    """Rows of the share, or how many: what every process has for its own."""
+    assert "COLL-RANKFLOW" not in findings(script(**SCALED, move=f"model.scale = {given}"))
+
+
+@pytest.mark.parametrize(
+    ("before", "end"),
+    [
+        (SCHEDULE, "scheduler.step() if total < 4 else None"),
+        ("", "total < 4 and torch.save(model.state_dict(), 'best.pt')"),
+        ("", "match total > 4:\n    case True:\n        break"),
+        ("", "model.train(total > 4)"),
+        ("", "try:\n    assert total < 4\nexcept AssertionError:\n    break"),
+    ],
+)
+def test_an_epoch_decides(before: str, end: str) -> None:
+    """By what an epoch has measured: that of all processes."""
+    text = script(before=before, epoch="total = 0", batch_end="total += loss.item()", epoch_end=end)
+    assert "total += accelerator.batch_mean(loss.detach()).item()" in added(text)
+
+
+def test_a_layer_is_told_after_an_epoch() -> None:
+    end = "model[1].p = min(0.5, total / 100)"
+    text = script(model=DROPS, epoch="total = 0", batch_end="total += loss.item()", epoch_end=end)
+    assert "total += accelerator.batch_mean(loss.detach()).item()" in added(text)
+
+
+def test_a_data_set_is_told() -> None:
+    """How hard its samples are, by what one process has measured."""
+    data = """\
+    class Samples(torch.utils.data.Dataset):
+        level = 0
+
+        def __len__(self):
+            return 64
+
+        def __getitem__(self, i):
+            return torch.full((8,), float(i + self.level)), i % 3
+
+    data = Samples()
+    """
+    end = "if loss.item() < 1:\n    data.level += 1"
+    assert "COLL-RANKFLOW" in findings(script(data=textwrap.dedent(data), batch_end=end))
