@@ -18,7 +18,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Function, How, parameters
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import STATE, Edit, Finding, Need, Operation, Severity
-from accelift_codemod.reach import asking, early, states
+from accelift_codemod.reach import asking, early, started, states
 from accelift_codemod.reasons import refuse
 from accelift_codemod.rules import Explained, Rule
 
@@ -72,6 +72,14 @@ accelerator = Accelerator(
             "is one accelerator, which is made where the device is chosen first, so that the option has no effect.",
         ),
         Explained(
+            "SPAWN-IMPORT",
+            Severity.ERROR,
+            "processes that import the script again",
+            "Processes that are spawned (or that a fork server starts) run all of the script that does not stand in a "
+            'function or under `if __name__ == "__main__":`. If the accelerator is made there, each of them takes '
+            "itself for one of the job's processes, and waits for the others.",
+        ),
+        Explained(
             "BATCH-SCALE",
             Severity.NOTE,
             "a larger global batch",
@@ -112,6 +120,7 @@ accelerator = Accelerator(
                 yield from self._elsewhere(draft, other) if self._imported(draft, other) else self._other(draft, other)
         yield from self._defaults(draft)
         yield from early.moves(draft)
+        yield from started.importing(draft)
         if reach.cpu == TRUE:
             self._no_gpu(draft)
             yield draft.finding(
