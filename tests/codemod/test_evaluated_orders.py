@@ -92,6 +92,9 @@ IOU = "kept.append(iou(outs[0], y))", "sum(kept) / len(kept)"
         ("total = max(total, iou(outs[0], y))", "total"),
         ("total += round(iou(outs[0], y), 3)", "total"),
         ("count += iou(outs[0], y) > 0.5", "count"),
+        ("if iou(outs[0], y) > 0.5:\n    count += 1", "count"),
+        ("count += 1 if iou(outs[0], y) > 0.5 else 0", "count"),
+        ("value = iou(outs[0], y)\nif value > 0.5:\n    kept.append(1)", "sum(kept)"),
     ],
 )
 def test_what_is_measured_of_batches_that_every_process_has_otherwise(body: str, result: str) -> None:
@@ -110,6 +113,7 @@ def test_what_is_measured_of_batches_that_every_process_has_otherwise(body: str,
         ("kept.append((F.cross_entropy(outs[0], y).item(), len(x)))", "sum(k * n for k, n in kept) / 64"),
         ("kept += [F.cross_entropy(outs[0], y).item() * len(x)]", "sum(kept) / 64"),
         ("kept.extend((outs[0].argmax(1) == y).tolist())", "sum(kept) / 64"),
+        ("if len(y) > 1:\n    total += (outs[0].argmax(1) == y).sum().item()", "total / 64"),
         ("total += int((outs[0].argmax(1) == y).sum())", "total / 64"),
         ("total += rates(outs[0], y).sum().item()", "total / 64"),
         ("kept.append(outs[0].argmax(1))", "(torch.cat(kept) == 1).float().mean().item()"),
@@ -166,3 +170,27 @@ def test_what_some_processes_do_is_said(leaves: str, told: str) -> None:
     assert plan is not None
     message = next(f.message for f in plan.findings if f.code == "COLL-RANKFLOW")
     assert f"some would {told} while others do not" in message
+
+
+DRAWS = """
+class Noisy(torch.utils.data.Dataset):
+    def __len__(self):
+        return 60
+
+    def __getitem__(self, place):
+        return torch.rand(8), place % 3
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_seeded_order_that_the_training_moves_on(workers: int) -> None:
+    """Samples that draw from the same generator leave it elsewhere on a process that has more of them."""
+    text = script(
+        definitions=DEFINITIONS.format("kept.append(iou(outs[0], y))", "sum(kept) / len(kept)") + DRAWS,
+        setup="torch.manual_seed(0)",
+        loader=f"loader = DataLoader(Noisy(), batch_size=16, shuffle=True, num_workers={workers})\n"
+        "test_loader = DataLoader(data, batch_size=5, shuffle=True)",
+        before="best = 0.0",
+        epoch_end=STOPS,
+    )
+    assert ("COLL-RANKFLOW" in findings(text)) == (workers == 0)

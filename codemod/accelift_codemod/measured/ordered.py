@@ -26,6 +26,8 @@ def goes_by_batches(draft: Draft, loop: BatchLoop, name: str) -> bool:
     """Whether a loop keeps in a variable, over its iterations, a number of each batch that is no sum over the samples:
     what all of these give depends on which samples are in a batch together."""
     for statement in (n for s in loop.body for n in walk(s) if isinstance(n, ast.stmt)):
+        if any(_goes_on(draft, part, name) for part in _chosen(draft, statement, name)):
+            return True
         kept = [one for part in _kept(draft, statement, name) for one in _written_out(part)]
         if kept and not any(_is_count(draft, other) for other in kept[1:]):  # `update(loss, len(x))` is a sum
             environment = draft.environment(loop, statement)
@@ -34,6 +36,25 @@ def goes_by_batches(draft: Draft, loop: BatchLoop, name: str) -> bool:
             if not even and layout not in (Layout.SUM, Layout.COUNT) and _is_of_batch(draft, kept[0], _STEPS):
                 return True
     return False
+
+
+def _chosen(draft: Draft, statement: ast.stmt, name: str) -> Iterator[ast.stmt | ast.expr]:
+    """What is kept, or counted, only if a number of the batch says so: `if iou(out, y) > 0.5: count += 1`."""
+    if isinstance(statement, ast.If) and _weighs(draft, statement.test):
+        yield from (n for s in (*statement.body, *statement.orelse) for n in walk(s) if isinstance(n, ast.stmt))
+    for part in _kept(draft, statement, name):
+        if isinstance(part, ast.IfExp) and _weighs(draft, part.test):
+            yield part
+
+
+def _goes_on(draft: Draft, part: ast.stmt | ast.expr, name: str) -> bool:
+    return isinstance(part, ast.expr) or any(True for _ in _kept(draft, part, name))
+
+
+def _weighs(draft: Draft, test: ast.expr) -> bool:
+    """Whether a test compares a number of the batch."""
+    sides = (side for n in walk(test) if isinstance(n, ast.Compare) for side in (n.left, *n.comparators))
+    return any(_is_of_batch(draft, side, _STEPS) for side in sides)
 
 
 def _written_out(node: ast.expr) -> list[ast.expr]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.chance import seeds
 from accelift_codemod.chance.noise import drawn_order, noise
+from accelift_codemod.chance.streams import drawing_sample
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.chance import SEEDS, drawn_from
@@ -133,15 +134,23 @@ for x, y in test_loader:
         decisive = [name for name in measured if steers(draft, reads_after(draft, node, name), saves=False)]
         drawn = noise(draft, loop) if decisive else None
         ordered = drawn_order(draft, loop) if drawn is None and decisive else None
-        if ordered is not None and not seeds.seeded(draft, ordered, SEEDS["torch"]):
+        drifts = ""
+        if ordered is not None and seeds.seeded(draft, ordered, SEEDS["torch"]):
+            training = (
+                sample for one in draft.blueprint.train_loops if (sample := drawing_sample(draft, one, "torch"))
+            )
+            sample = next(training, None)
+            drifts = f", once they have had shares of different sizes (`{draft.facts.short(sample)}`)" if sample else ""
+            ordered = ordered if sample else None
+        if ordered is not None:
             if any(goes_by_batches(draft, loop, name) for name in decisive):
                 yield draft.finding(
                     "COLL-RANKFLOW",
                     Severity.WARNING,
                     _line(draft, loop),
-                    f"every process has the samples of this evaluation in an order of its own (line {ordered.lineno}), "
-                    "and so other batches: what it measures of each batch comes to something else on every process, "
-                    "and a decision depends on that",
+                    f"every process has the samples of this evaluation in an order of its own (line {ordered.lineno})"
+                    f"{drifts}, and so other batches: what it measures of each batch comes to something else on every "
+                    "process, and a decision depends on that",
                     "do not shuffle what is evaluated, or average it across processes with accelerator.reduce before "
                     "it is used",
                 )
