@@ -94,7 +94,7 @@ IOU = "kept.append(iou(outs[0], y))", "sum(kept) / len(kept)"
         ("count += iou(outs[0], y) > 0.5", "count"),
         ("if iou(outs[0], y) > 0.5:\n    count += 1", "count"),
         ("count += 1 if iou(outs[0], y) > 0.5 else 0", "count"),
-        ("value = iou(outs[0], y)\nif value > 0.5:\n    kept.append(1)", "sum(kept)"),
+        ("value = iou(outs[0], y)\nif value > 0.5:\n    total += 1", "total"),
     ],
 )
 def test_what_is_measured_of_batches_that_every_process_has_otherwise(body: str, result: str) -> None:

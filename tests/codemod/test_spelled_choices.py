@@ -127,3 +127,37 @@ def test_a_data_set_is_told() -> None:
     """
     end = "if loss.item() < 1:\n    data.level += 1"
     assert "COLL-RANKFLOW" in findings(script(data=textwrap.dedent(data), batch_end=end))
+
+
+KEPT = "if loss.item() < best:\n    best, state = loss.item(), None\n    state = copy.deepcopy(model.state_dict())"
+
+
+def test_weights_that_are_kept_by_the_loss_of_a_share() -> None:
+    text = script(imports="import copy", before="best = 9.0", batch_end=KEPT, after="torch.save(state, 'best.pt')")
+    assert severities(text, "METRIC-TRAIN")[0] == "warning" and "COLL-RANKFLOW" not in findings(text)
+
+
+def test_weights_that_are_put_back() -> None:
+    text = script(imports="import copy", before="best = 9.0", batch_end=KEPT, after="model.load_state_dict(state)")
+    assert severities(text, "COLL-RANKFLOW") == ["error"]
+
+
+def test_weights_that_are_kept_anyway() -> None:
+    keeps = "state = copy.deepcopy(model.state_dict())"
+    text = script(imports="import copy", batch_end=keeps, after="model.load_state_dict(state)")
+    assert not findings(text)
+
+
+def test_an_average_of_weights() -> None:
+    made = "average = torch.optim.swa_utils.AveragedModel(model)"
+    text = script(before=made, batch_end="if loss.item() < 1.1:\n    average.update_parameters(model)")
+    assert "COLL-RANKFLOW" in findings(text)
+    assert "COLL-RANKFLOW" not in findings(script(before=made, batch_end="average.update_parameters(model)"))
+
+
+@pytest.mark.parametrize("told", ["loss.item()", "epoch"])
+def test_a_schedule_that_asks_for_a_rate(told: str) -> None:
+    before = 'state = {"rate": 1.0}\n'
+    before += 'schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: min(1.0, state["rate"]))'
+    text = script(before=before, batch_end=f'state["rate"] = {told}', epoch_end="schedule.step()")
+    assert ('state["rate"] = accelerator.batch_mean(loss.detach()).item()' in added(text)) == (told != "epoch")

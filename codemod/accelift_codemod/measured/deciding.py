@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
@@ -25,12 +26,23 @@ def deciding(draft: Draft, node: Loop, names: set[str]) -> dict[str, Read]:
     for name in sorted(names):
         inside = [n for argument in told for n in walk(argument) if isinstance(n, ast.Name) and n.id == name]
         held = (*reads_after(draft, node, name), *reads_again(draft, node, name), *reads_elsewhere(draft, node, name))
+        held += tuple(_reads_of_rates(draft, node, name))
         reads = keys.same_entries(draft, node, name, held)
         places: list[Read] = [*inside] or [n for n in reads if steers(draft, [n])]
         place = places[0] if places else deciding_objects.decided(draft, node, name, names)
         if place is not None:
             found[name] = place
     return found
+
+
+def _reads_of_rates(draft: Draft, node: Loop, name: str) -> Iterator[ast.Name]:
+    """The reads in functions of one expression that a schedule was given before: `LambdaLR(opt, lambda e: rate[0])`."""
+    owner = draft.facts.index.scope(node).owner(name)
+    for load in draft.facts.loads(owner, name) if owner is not None and not owner.is_class else ():
+        inside = next((n for n in draft.facts.index.ancestors(load) if isinstance(n, (ast.Lambda, ast.stmt))), None)
+        if isinstance(inside, ast.Lambda) and load.lineno < node.lineno:
+            if Role.SCHEDULER in draft.facts.resolver.roles(draft.facts.index.parents[inside]):
+                yield load
 
 
 def decides(draft: Draft, node: Loop, statement: ast.AugAssign) -> bool:

@@ -89,7 +89,7 @@ def _is_steered(draft: Draft, read: Read, node: ast.AST, saves: bool) -> bool:
         func = node.func
         if isinstance(func, ast.Attribute) and func.attr == "step":
             return Role.SCHEDULER in draft.facts.resolver.roles(func.value)
-        if updates(draft, node) or _weighs(draft, node):
+        if updates(draft, node) or _weighs(draft, node) or _puts_back(draft, node):
             return True
         if isinstance(func, ast.Attribute) and function_of(draft, node) is None and _feeds(draft, func.value):
             return not library_made(draft, func)  # `data.restore(x)`, a transform that the data set has
@@ -172,12 +172,27 @@ def meets(draft: Draft, statements: Sequence[ast.stmt | ast.expr]) -> bool:
 
 
 def keeps_checkpoint(draft: Draft, statements: Sequence[ast.stmt | ast.expr], depth: int = _DEPTH) -> bool:
-    """Whether statements save a checkpoint, in functions that they call, too."""
+    """Whether statements save a checkpoint, or keep a copy of one, in functions that they call, too."""
     for node in (n for s in statements for n in walk(s)):
         callee = draft.facts.resolver.callee(node) if isinstance(node, ast.Call) and depth else None
-        if _saves(draft, node) or (isinstance(callee, FUNCTIONS) and keeps_checkpoint(draft, callee.body, depth - 1)):
+        if (
+            _saves(draft, node)
+            or _keeps_copy(draft, node)
+            or (isinstance(callee, FUNCTIONS) and keeps_checkpoint(draft, callee.body, depth - 1))
+        ):
             return True
     return False
+
+
+def _keeps_copy(draft: Draft, node: ast.AST) -> bool:
+    """Whether a statement copies a network, or its weights, as they are then: `best = deepcopy(net.state_dict())`."""
+    made = node.value if isinstance(node, ast.Assign) else None
+    if not isinstance(made, ast.Call) or draft.facts.resolver.qualified(made.func) != "copy.deepcopy" or not made.args:
+        return False
+    state = made.args[0]
+    func = state.func if isinstance(state, ast.Call) else None
+    copied = func.value if isinstance(func, ast.Attribute) and func.attr == "state_dict" else state
+    return bool(draft.facts.objects.trained_models(copied))
 
 
 def _changes(draft: Draft, node: ast.AST) -> bool:
@@ -198,9 +213,17 @@ def _changes(draft: Draft, node: ast.AST) -> bool:
         return True
     if not isinstance(func, ast.Attribute):
         return False
-    if func.attr == "load_state_dict":
-        return bool(draft.facts.resolver.roles(func.value) & {Role.MODEL, Role.OPTIMIZER, Role.SCHEDULER})
-    return func.attr == "requires_grad_"
+    if func.attr == "update_parameters" and draft.facts.resolver.callee(node) is None:  # of an average of weights
+        return any(draft.facts.objects.models(argument) for argument in node.args)
+    return _puts_back(draft, node) or func.attr == "requires_grad_"
+
+
+def _puts_back(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call puts weights, or a state of what updates them, back."""
+    func = call.func
+    if not isinstance(func, ast.Attribute) or func.attr != "load_state_dict":
+        return False
+    return bool(draft.facts.resolver.roles(func.value) & {Role.MODEL, Role.OPTIMIZER, Role.SCHEDULER})
 
 
 def updates(draft: Draft, node: ast.AST) -> bool:
