@@ -161,3 +161,11 @@ def test_a_schedule_that_asks_for_a_rate(told: str) -> None:
     before += 'schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: min(1.0, state["rate"]))'
     text = script(before=before, batch_end=f'state["rate"] = {told}', epoch_end="schedule.step()")
     assert ('state["rate"] = accelerator.batch_mean(loss.detach()).item()' in added(text)) == (told != "epoch")
+
+
+def test_what_is_averaged_is_not_told_of() -> None:
+    """The choice is made on the mean of all processes."""
+    forward = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y, label_smoothing=rate)"
+    text = script(before="rate = 0.1", forward=forward, batch_end="rate = 0.1 if loss.item() < 1 else 0.2")
+    assert "rate = 0.1 if accelerator.batch_mean(loss.detach()).item() < 1 else 0.2" in added(text)
+    assert "COLL-RANKFLOW" not in findings(text)

@@ -59,7 +59,7 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
             by = next((k.value for k in options if local & {n.id for n in loads(k.value)}), None)
             if by is not None:
                 yield _differs(draft, statement, by, _OTHER_MODELS)
-        if isinstance(statement, ast.Assign) and stores(statement) & losses:
+        if isinstance(statement, ast.Assign) and stores(statement) & losses & local:
             choices = [n for n in walk(statement.value) if isinstance(n, ast.IfExp) and _weighs_up(n.test)]
             for choice in choices:
                 local_test = goes_by(draft, choice.test, local, kept)
