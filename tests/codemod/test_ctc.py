@@ -59,3 +59,45 @@ def test_a_sum_over_the_samples_is_one() -> None:
 )
 def test_other_means_over_what_was_joined_are_not(loss: str) -> None:
     assert [code for code in findings(ctc(loss)) if code.startswith("LOSS")]
+
+
+EVALUATION = """\
+with torch.no_grad():
+    for x, y, lengths in tested:
+        out = model(x)
+        out = F.log_softmax(out, dim=2)
+        total += {loss}.item()
+        scores += out.amax().tolist()
+"""
+
+
+@pytest.mark.parametrize(
+    ("criterion", "loss"),
+    [
+        ("criterion = nn.CTCLoss()", "criterion(out, y, lengths, lengths)"),
+        ("criterion = Own()", "criterion(out, y, lengths, lengths)"),
+        ("", "F.ctc_loss(out, y, lengths, lengths)"),
+    ],
+)
+def test_its_scores_have_no_row_for_each_sample(criterion: str, loss: str) -> None:
+    text = evaluating(criterion, loss)
+    assert "gather_for_metrics" not in "\n".join(added(text))
+    assert "EVAL-REPLICATED" in findings(text)
+
+
+def test_those_of_other_losses_have() -> None:
+    text = evaluating("criterion = nn.MSELoss()", "criterion(out, y)")
+    assert "gather_for_metrics" in "\n".join(added(text))
+
+
+def evaluating(criterion: str, loss: str) -> str:
+    return script(
+        from_imports="from speech import Speech, spoken",
+        definitions="class Own(nn.CTCLoss):\n    pass",
+        data="data = Speech()",
+        loader="loader = DataLoader(data, batch_size=16, shuffle=True)\ntested = DataLoader(data, batch_size=16)",
+        model="model = spoken.Net().to(device)",
+        before=f"{criterion}\ntotal, scores = 0, []",
+        loop="for x, y, lengths in loader:",
+        epoch_end=EVALUATION.format(loss=loss),
+    )

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from accelift_codemod.facts import BatchLoop, Facts, Kind
+from accelift_codemod.facts import BatchLoop, Facts, Kind, torch_ops
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS
 from accelift_codemod.facts.layout import Environment, Layout, Shape
@@ -245,9 +245,21 @@ class _Cutter:
         is_loss = self.facts.resolver.only(node.func, Role.LOSS) or (
             qualified.startswith("torch.nn.functional.") and qualified.endswith(("_loss", "cross_entropy", "_logits"))
         )
+        if is_loss and self._by_steps(node.func, qualified):
+            return None
         if (is_loss or qualified in ("torch.eq", "torch.ne")) and len(node.args) >= 2:
             return node.args[0], node.args[1]
         return None
+
+    def _by_steps(self, loss: ast.expr, qualified: str) -> bool:
+        """Whether a loss compares what has the steps of a sequence in its first dimension with a row per sample."""
+        names = {qualified}
+        for value in self.facts.resolver.values(loss):
+            names.add(value.name)
+            if isinstance(value.declaration, ast.ClassDef):
+                for cls in self.facts.resolver.ancestry(value.declaration):
+                    names |= {self.facts.resolver.qualified(base) or "" for base in cls.bases}
+        return any(name.rpartition(".")[2] in torch_ops.OF_EACH_SAMPLE for name in names)
 
     def _try(self, body: Sequence[ast.stmt], k: int, live: list[str], env: Environment, batch: set[str]) -> Cut | None:
         rest = body[k:]
