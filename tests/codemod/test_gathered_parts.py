@@ -127,6 +127,25 @@ def test_what_a_model_of_a_library_returns() -> None:
     assert "            shown.extend(logits.argmax(-1).tolist())\n" in output
 
 
+@pytest.mark.parametrize("made", [".cpu().numpy()", ".tolist()", ".detach().cpu().numpy().astype(int)"])
+def test_an_array_of_what_it_returns_is_none_to_gather(made: str) -> None:
+    text = evaluates(
+        MOVED,
+        'outputs = bert(batch["x"], labels=batch["labels"])',
+        f"picked = outputs.logits.argmax(-1){made}",
+        f'labels = batch["labels"]{made}',
+        "shown.extend(picked)",
+        "right += sum(picked == labels)",
+        start="shown = []",
+    ).replace("evaluate(model, loader", "evaluate(bert, loader")
+    text = text.replace(
+        "from torch.utils.data", "from transformers import BertForSequenceClassification\nfrom torch.utils.data"
+    )
+    text = text.replace("model = Net()", "model = BertForSequenceClassification.from_pretrained('bert-base-uncased')")
+    gathers = 'logits, batch_labels = accelerator.gather_for_metrics((outputs.logits, batch["labels"]))'
+    assert squeezed(gathers) in squeezed(converted(text))
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -10,6 +10,7 @@ from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.values import Role
 
 _NUMBERS = frozenset("item tolist numpy size dim numel nelement element_size stride storage_offset get_device".split())
+_OF_ANYTHING = frozenset({"item", "tolist", "numpy"})  # methods that give no tensor, whatever has them
 _PARTS = frozenset("data T mT H grad real imag values indices".split())
 _FROM_NUMBERS = ("math.", "numpy.", "random.", "time.", "sklearn.", "scipy.", "statistics.")
 _ASKING = frozenset("is_tensor numel get_num_threads initial_seed get_rng_state is_grad_enabled".split())
@@ -123,6 +124,8 @@ class Kinds:
         if isinstance(target, FUNCTIONS):
             return self._one([self.of(s.value, steps + 1) for s in self.resolver.returns(target)])
         if isinstance(func, ast.Attribute) and target is None:
+            if func.attr in _OF_ANYTHING:
+                return Kind.PLAIN
             receiver = self.of(func.value, steps + 1)
             return Kind.PLAIN if receiver is not None and func.attr in _NUMBERS else receiver
         return None
