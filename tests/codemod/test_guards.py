@@ -301,12 +301,44 @@ def test_folders_that_another_process_may_have_made_by_then(line: str, fails: bo
         'with open("a.txt", "w") as f:\n    f.write("""a\n  b\n""")',
         'with open("a.json", "w") as f:\n    json.dump({}, f)',
         'with gzip.open("a.gz", "wb") as f:\n    f.write(b"x")',
+        'with open("a.txt", "w" if epoch else "a") as f:\n    f.write("x")',
     ],
 )
 def test_blocks_that_write_a_file(block: str) -> None:
     imports = "import gzip\nimport json"
     expected = guarded(block).replace('\n      b\n    "', '\n  b\n"')  # a text keeps its own lines
     assert converted(script(imports=imports, after=block)) == lifted(imports=imports, after=expected)
+
+
+MODES = 'def keep(text, mode="{mode}"):\n    with open("a.txt", mode) as f:\n        {block}\n'
+
+
+@pytest.mark.parametrize(
+    ("setup", "call"),
+    [
+        ("", 'keep("x")'),
+        ("", 'keep("x", "w")'),
+        ("", 'keep("x")\nkeep("y", mode="w")'),
+        ('how = "w"', 'keep("x", how)'),
+        ('how = "w" if len("a") else "ab"', 'keep("x", mode=how)'),
+    ],
+)
+def test_a_mode_that_a_function_is_given(setup: str, call: str) -> None:
+    text = script(definitions=MODES.format(mode="a", block="f.write(text)"), setup=setup, after=call)
+    assert f"    {GUARD}\n        with open" in converted(text)
+    assert findings(text) == []
+
+
+def test_a_mode_to_read_in_stays() -> None:
+    text = script(definitions=MODES.format(mode="r", block="return f.read()"), after='a = keep("x")')
+    assert converted(text) == lifted(definitions=MODES.format(mode="r", block="return f.read()"), after='a = keep("x")')
+    assert findings(text) == []
+
+
+def test_a_mode_to_read_or_to_write_in() -> None:
+    block = 'return f.read() if mode == "r" else f.write(text)'
+    text = script(definitions=MODES.format(mode="r", block=block), after='keep("x", "w")\na = keep("")')
+    assert findings(text) == ["SAVE-RACE"]
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,8 @@ _MEASURES = frozenset({"os.path.getsize", "os.stat", "os.path.getmtime"})
 
 @kept
 def mode(resolver: Resolver, call: ast.Call) -> str | None:
-    """The mode in which a call opens a file, as far as it is written out; None if it does not open one by name."""
+    """The mode in which a call opens a file, or the letters of all that it may be in; None if that cannot be told, or
+    if it does not open one by name."""
     qualified, default = resolver.qualified(call.func) or "", "r"
     if qualified == "os.open":
         flags = resolver.argument(call, 1, "flags")
@@ -52,8 +53,23 @@ def mode(resolver: Resolver, call: ast.Call) -> str | None:
         given = resolver.argument(call, 0, "mode")
     else:
         return None
-    letters = default if given is None else str(given.value) if isinstance(given, ast.Constant) else ""
+    letters = default if given is None else "".join(dict.fromkeys("".join(_spelled(resolver, given))))
     return letters if letters and set(letters) <= _READING | _WRITING else None
+
+
+def _spelled(resolver: Resolver, node: ast.expr | None, steps: int = _MOST_STEPS) -> list[str]:
+    """The modes that an expression may be, `?` for what cannot be told: by a choice, or by what a function is given."""
+    if isinstance(node, ast.Constant):
+        return [str(node.value)]
+    given: list[ast.expr | None] = []
+    if steps and isinstance(node, ast.IfExp):
+        given = [node.body, node.orelse]
+    elif steps and isinstance(node, ast.Name):
+        for binding in resolver.bindings(node):
+            handed = binding.how is How.PARAMETER
+            whole = binding.value if binding.how is How.ASSIGN and not binding.path else None
+            given += resolver.handed(binding) if handed else [whole]
+    return [mode for part in given for mode in _spelled(resolver, part, steps - 1)] or ["?"]
 
 
 def log_file(resolver: Resolver, call: ast.Call) -> ast.expr | None:
