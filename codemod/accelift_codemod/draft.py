@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeGuard, cast
 from accelift_codemod.blueprint import Blueprint
 from accelift_codemod.facts import BatchLoop, Facts, Function, files, gradients, position
 from accelift_codemod.facts.effects import stores
-from accelift_codemod.facts.index import LOOPS
+from accelift_codemod.facts.index import FUNCTIONS, LOOPS
 from accelift_codemod.facts.layout import Environment, Layouts
 from accelift_codemod.facts.layout.algebra import dealt, merge
 from accelift_codemod.facts.memo import memoised
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from accelift_codemod.own_precision import OwnPrecision
     from accelift_codemod.reach import Reach
 
+_STATEMENTS = 20  # that are looked back at
 _CALLS = 4  # that lead from a loop to what is asked about in it
 
 
@@ -210,14 +211,28 @@ class Draft:
 
     def asked(self, read: ast.Call) -> ast.stmt:
         """The statement of a read, or around it the condition that may ask what there is to read, which is up to every
-        process for itself, or what opens the file."""
+        process for itself, or what opens the file; or what looks before whether it is there."""
         index = self.facts.index
         statement = index.statement(read)
         while True:
             parent = index.parents[statement]
             if not (isinstance(parent, ast.If) or self._opens_to_read(parent)) or self._does_more(parent, read):
-                return statement
+                return self._looked_at(statement, read)
             statement = parent
+
+    def _looked_at(self, statement: ast.stmt, read: ast.Call) -> ast.stmt:
+        """The first of the statements just before that looks whether the file is there which a call reads."""
+        first = self.facts.resolver.argument(read, 0, "f")
+        spelled = {self.reading.spelled(path) for path in (*self.reading.paths(read), *([first] if first else ()))}
+        block, place = self.facts.index.block(statement)
+        for earlier in reversed(block[max(0, place - _STATEMENTS) : place]) if spelled - {None} else ():
+            if isinstance(earlier, (*FUNCTIONS, ast.ClassDef)) or self._does_more(earlier):
+                break
+            calls = (n for n in walk(earlier) if isinstance(n, ast.Call))
+            looked = (files.looked_at(self.facts.resolver, call) for call in calls)
+            if any(path is not None and self.reading.spelled(path) in spelled - {None} for path in looked):
+                statement = earlier
+        return statement
 
     def _opens_to_read(self, node: ast.AST) -> TypeGuard[ast.With]:
         """Whether a statement keeps a file open to be read, while what stands in it runs."""
@@ -225,16 +240,16 @@ class Draft:
         modes = [files.mode(self.facts.resolver, c) for c in calls if isinstance(c, ast.Call)]
         return any(mode is not None and not files.writes(mode) for mode in modes)
 
-    def _does_more(self, branch: ast.If | ast.With, read: ast.Call) -> bool:
-        """Whether more than reading stands in a statement before a read: training, or what writes."""
-        around = {read, *self.facts.index.ancestors(read)}
+    def _does_more(self, branch: ast.stmt, read: ast.Call | None = None) -> bool:
+        """Whether more than reading stands in a statement, before a read in it: training, or what writes."""
+        around = {read, *self.facts.index.ancestors(read)} if read is not None else set()
         before = (n for n in walk(branch) if isinstance(n, (ast.stmt, ast.expr)) and n not in around)
         return any(
             isinstance(n, LOOPS)
             or any(e.rule in _WRITING_RULES for e in self.edits_at(n))
             or (isinstance(n, ast.Call) and self.blueprint.timeline.calls_into(n))
             for n in before
-            if position(n) < position(read)
+            if read is None or position(n) < position(read)
         )
 
     def ends(self, last: ast.stmt) -> bool:

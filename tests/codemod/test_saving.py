@@ -528,3 +528,43 @@ def test_an_object_that_was_given_a_model_may_save_it(made: str, called: str, co
 def test_unknown_functions_that_are_handed_a_state(line: str, codes: list[str]) -> None:
     slots = {"from_imports": "from keepers import folder, keep"}
     assert [code for code in findings(script(epoch_end=line, **slots)) if code == "SAVE-RACE"] == codes
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        "assert os.path.exists(path)",
+        "if not math.isfinite(best) or not os.path.isfile(path):\n    raise RuntimeError",
+        'there = (Path("out") / "m.pt").exists()\naccelerator.print(there)',
+    ],
+)
+def test_who_looks_for_the_file_before_it_is_loaded_waits_before_that(look: str) -> None:
+    imports = "import math\nimport os\nfrom pathlib import Path"
+    setup = 'path = os.path.join("out", "m.pt")\nbest = 0.0'
+    load = "model.load_state_dict(torch.load(path))"
+    text = script(
+        imports=imports,
+        setup=setup,
+        epoch_end="torch.save(model.state_dict(), path)",
+        after=look.replace("accelerator.", "") + f"\n{load}",
+    )
+    assert converted(text) == lifted(
+        imports=imports,
+        setup=setup,
+        epoch_end=f"accelerator.save({STATE}, path)",
+        after=f"accelerator.wait_for_everyone()\n{look}\naccelerator.unwrap_model(model).load_state_dict(torch.load(path))",
+    )
+
+
+@pytest.mark.parametrize("between", ['assert os.path.exists("other.pt")', "torch.save(model.state_dict(), path)"])
+def test_nobody_waits_before_what_looks_for_another_file_or_before_it_is_saved(between: str) -> None:
+    text = script(
+        imports="import os",
+        setup='path = "m.pt"',
+        epoch_end="torch.save(model.state_dict(), path)",
+        after=f"assert os.path.exists(path)\n{between}\nmodel.load_state_dict(torch.load(path))"
+        if "save" in between
+        else f"{between}\nmodel.load_state_dict(torch.load(path))",
+    )
+    lines = converted(text).splitlines()
+    assert "accelerator.unwrap_model(model)" in lines[lines.index("accelerator.wait_for_everyone()") + 1]

@@ -243,6 +243,15 @@ def looks(resolver: Resolver, call: ast.Call) -> bool:
     return by_path or resolver.qualified(call.func) in _FINDS
 
 
+def looked_at(resolver: Resolver, call: ast.Call) -> ast.expr | None:
+    """The path by which a call tells whether there is a file or folder; None if it does not."""
+    if not looks(resolver, call):
+        return None
+    if resolver.qualified(call.func) in _FINDS:
+        return call.args[0] if call.args else None
+    return call.func.value if isinstance(call.func, ast.Attribute) else None
+
+
 def _used(resolver: Resolver, test: ast.expr) -> Iterator[Function]:
     """The functions that an expression calls, and the properties that it reads."""
     for node in walk(test):
