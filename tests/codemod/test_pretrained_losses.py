@@ -171,3 +171,33 @@ def test_labels_that_are_marked_to_be_ignored_make_a_mean_over_the_others(mark: 
 def test_other_numbers_mark_nothing(mark: str, loss: str) -> None:
     text = script(before="F_LOSS = nn.CrossEntropyLoss()", forward=f"optimizer.zero_grad()\n{mark}\nloss = {loss}")
     assert [c for c in findings(text) if c.startswith("LOSS-")] == []
+
+
+HIDE = "def hide(y, number{default}):\n    {body}\n    return y\n"
+
+
+@pytest.mark.parametrize(
+    ("default", "call"), [("=-100", "hide(y)"), ("", "hide(y, -100)"), ("=0", "hide(y, number=-100)")]
+)
+@pytest.mark.parametrize("body", ["y[y == 0] = number", "y = y.masked_fill(y == 0, number)", "y.fill_(number)"])
+def test_a_parameter_may_be_the_mark(default: str, call: str, body: str) -> None:
+    assert hidden(default, call, body) == ["LOSS-MASKMEAN"]
+
+
+@pytest.mark.parametrize(
+    ("default", "call", "body"),
+    [
+        ("=-100", "hide(y)", "keep = y != number"),
+        ("=-100", "hide(y)", "kept = number"),
+        ("=0", "hide(y)", "y[y == 0] = number"),
+        ("", "hide(y, -100)", "number = abs(number)"),
+    ],
+)
+def test_a_parameter_that_gets_into_nothing_is_none(default: str, call: str, body: str) -> None:
+    assert hidden(default, call, body) == []
+
+
+def hidden(default: str, call: str, body: str) -> list[str]:
+    definitions = HIDE.format(default=default, body=body)
+    forward = f"optimizer.zero_grad()\ny = {call}\nloss = F.cross_entropy(model(x), y)"
+    return [c for c in findings(script(definitions=definitions, forward=forward)) if c.startswith("LOSS-")]
