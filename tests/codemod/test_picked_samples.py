@@ -210,3 +210,18 @@ CUT = "x[:, :, 1:2] = x[order, :, 1:2]\nshare = {}\nloss = F.cross_entropy(out, 
 def test_how_large_what_is_cut_is(share: str, expected: list[str]) -> None:
     order = "order = torch.randperm(3)"
     assert codes(f"{order}\n{CUT.replace('{}', share)}", from_imports="") == expected
+
+
+UNKNOWN = "from elsewhere import parts"
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "loss = rows[mask].pow(2).mean() if mask.any() else rows.mean()",
+        "loss = rows[mask].mean() + rows[~mask].mean()",
+        "loss = F.mse_loss(rows[mask], rows[mask] * 2)\nassert not mask.all()",
+    ],
+)
+def test_what_is_asked_whether_any_of_it_holds_is_a_mask(loss: str) -> None:
+    assert codes(f"rows, mask = parts(out, y)\n{loss}", from_imports=UNKNOWN) == ["LOSS-MASKMEAN"]

@@ -9,7 +9,9 @@ from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import How
 from accelift_codemod.facts.layout.algebra import FIXED, Layout, Shape
 from accelift_codemod.facts.layout.products import integer
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
 _TRUTHS = frozenset(
@@ -307,7 +309,9 @@ class Choosing:
         if not isinstance(node, ast.Name) or steps > _MOST_STEPS:
             return False
         sources = list(self._sources(node))
-        return bool(sources) and all(s is not None and self._is_truth(s, steps + 1) for s in sources)
+        found = bool(sources) and all(s is not None and self._is_truth(s, steps + 1) for s in sources)
+        owner = None if found else self.resolver.index.scope(node).owner(node.id)
+        return found or (owner is not None and node.id in _asked(self.resolver, owner.node))
 
     def _sources(self, name: ast.Name) -> Iterator[ast.expr | None]:
         """What a variable is set to, and what a parameter is given; None for what cannot be told."""
@@ -340,3 +344,17 @@ def with_places(call: ast.Call, qualified: str | None) -> bool:
     """Whether what ranks numbers gives them and their places."""
     of_torch = isinstance(call.func, ast.Attribute) and not (qualified or "").startswith("numpy.")
     return of_torch and call.func.attr in ("topk", "kthvalue", "sort")  # type: ignore[attr-defined]
+
+
+@kept
+def _asked(resolver: Resolver, scope: ast.AST) -> set[str]:
+    """The variables that a function asks whether any of them holds, or all do, or of which it takes the contrary."""
+    found: set[str] = set()
+    for node in walk(scope):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
+            asked = node.func.value if node.func.attr in ("any", "all") else None
+        else:
+            asked = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert) else None
+        if isinstance(asked, ast.Name):
+            found.add(asked.id)
+    return found
