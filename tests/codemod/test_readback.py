@@ -504,3 +504,43 @@ ONCE = 'open("count" if accelerator.is_main_process else os.devnull, "w").write(
 def test_a_file_that_goes_to_nowhere_on_the_others(before: str, after: str) -> None:
     slots = {"imports": "import os", "setup": "k = 0"}
     assert converted(script(**slots, after=before)) == lifted(**slots, after=after)
+
+
+KEPT = """\
+def keep(folder="out"):
+    with open(os.path.join(folder, "notes", "a.json"), "w") as f:
+        json.dump({}, f)
+
+
+def again(folder="out"):
+    path = os.path.join(folder, "notes")
+    with open(os.path.join(path, "a.json")) as f:
+        return json.load(f)
+
+
+def other(folder="out"):
+    return len(folder)
+"""
+
+
+@pytest.mark.parametrize(
+    ("write", "read"),
+    [
+        ("keep()", "again()"),
+        ('keep("run")', 'again("run")'),
+        ('keep(folder="run")', 'again("run")'),
+        ('keep("out")', "again()"),
+    ],
+)
+def test_functions_that_are_given_the_folder_alike_or_have_it_by_default(write: str, read: str) -> None:
+    text = script(imports="import json\nimport os", definitions=KEPT, after=f"{write}\nnotes = {read}")
+    assert f"{write}\naccelerator.wait_for_everyone()\nnotes = {read}" in converted(text)
+
+
+@pytest.mark.parametrize(
+    ("write", "read"),
+    [("keep()", 'again("old")'), ('keep("run")', "again()"), ("keep()", "other()"), ("other()", "again()")],
+)
+def test_functions_of_other_folders(write: str, read: str) -> None:
+    text = script(imports="import json\nimport os", definitions=KEPT, after=f"{write}\nnotes = {read}")
+    assert "wait_for_everyone" not in converted(text)

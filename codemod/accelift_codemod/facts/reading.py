@@ -9,6 +9,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.scopes import parameters
+from accelift_codemod.facts.signatures import defaults
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
@@ -37,12 +38,25 @@ class Reading:
                 return [named] if named is not None else []
             return call.args[:1]
         if isinstance(target, FUNCTIONS):
-            bound = resolver.bind(call, target) or {}
-            return [*(bound[name] for name in self._parameters(target) if name in bound), *self._literals(target)]
+            return [*self._given(call, target, self._parameters(target)), *self._literals(target)]
         if not isinstance(target, ast.ClassDef) or resolver.class_role(target) is not Role.DATASET:
             return []
         values = {a: resolver.values(a) for a in (*call.args, *(k.value for k in call.keywords))}
         return [a for a, of in values.items() if of and all(isinstance(k, str) for v in of for k in v.keys or (None,))]
+
+    @memoised
+    def folders(self, call: ast.Call) -> list[ast.expr]:
+        """What a call hands to a function of the script that the paths of files begin with which it reads."""
+        target = self.resolver.callee(call)
+        return self._given(call, target, self._beginnings(target)) if isinstance(target, FUNCTIONS) else []
+
+    def _given(self, call: ast.Call, function: Function, names: list[str]) -> list[ast.expr]:
+        """What a call gives some parameters of a function, or what these are by default."""
+        bound = self.resolver.bind(call, function) if names else None
+        if bound is None:
+            return []
+        given = {**defaults(function), **bound}
+        return [given[name] for name in names if name in given]
 
     @memoised
     def spelled(self, path: ast.expr) -> str | None:
@@ -71,5 +85,17 @@ class Reading:
         inside = [c for c in calls if self.resolver.index.function(c) is function]
         read = {p.id for c in inside for p in self.paths(c) if isinstance(p, ast.Name)}
         self._asked.pop()
+        return self._handed(function, read)
+
+    @memoised
+    def _beginnings(self, function: Function) -> list[str]:
+        """The parameters of a function with which the paths of files begin that it reads."""
+        calls = [n for s in function.body for n in walk(s) if isinstance(n, ast.Call)]
+        read = (p for c in calls if self.resolver.index.function(c) is function for p in self.paths(c))
+        named = {n.id for path in read for n in paths.origins(self.resolver, path)}
+        return self._handed(function, named - {*self._parameters(function)})
+
+    def _handed(self, function: Function, names: set[str]) -> list[str]:
+        """Of some names, those of parameters that are nothing else."""
         bindings = self.resolver.index.scopes[function].bindings
-        return [p.arg for p in parameters(function.args) if p.arg in read and len(bindings[p.arg]) == 1]
+        return [p.arg for p in parameters(function.args) if p.arg in names and len(bindings[p.arg]) == 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.facts.index import Function
+from accelift_codemod.facts.scopes import parameters
 
 PARTIAL = "functools.partial"
 
@@ -61,6 +62,12 @@ def argument(call: ast.Call, place: int | None, name: str) -> ast.expr | None:
             return None
         return call.args[place]
     return None
+
+
+def defaults(function: Function) -> dict[str, ast.expr]:
+    """The default values of parameters, by name."""
+    found = {p.arg: default(function, p) for p in parameters(function.args)}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def default(function: Function, parameter: ast.arg) -> ast.expr | None:

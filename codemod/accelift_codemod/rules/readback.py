@@ -9,6 +9,7 @@ from accelift_codemod import read_one_by_one
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role, files, library, paths, position
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.signatures import defaults
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import meeting
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
@@ -72,7 +73,7 @@ exported = onnx.load("model.onnx")
 """
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
-        reads = [c for c in draft.calls if self._paths(draft, c) and not draft.guarded(c)]
+        reads = [c for c in draft.calls if self._paths(draft, c, folders=True) and not draft.guarded(c)]
         guarded = [c for c in draft.calls if _is_once(draft, c)] if reads else []
         guarded = [c for c in guarded if not paths.is_name(draft.facts.resolver, c)]
         written = [write for call in guarded for write in self._written(draft, call, _given(call))]
@@ -257,16 +258,18 @@ exported = onnx.load("model.onnx")
                     return call
         return None
 
-    def _paths(self, draft: Draft, call: ast.Call) -> list[ast.expr]:
-        """The files that a call reads by name: a function that reads one, or a data set of the script that gets it."""
-        return draft.reading.paths(call)
+    def _paths(self, draft: Draft, call: ast.Call, folders: bool = False) -> list[ast.expr]:
+        """The files that a call reads by name: a function that reads one, or a data set of the script that gets it; and
+        the folders that a function reads files in."""
+        return [*draft.reading.paths(call), *(draft.reading.folders(call) if folders else ())]
 
     def _written(self, draft: Draft, call: ast.Call, given: list[ast.expr], depth: int = 2) -> Iterator[Written]:
         """A call that writes, and those of the functions that it is in, each with what it may name the file by."""
         yield call, given
         function = draft.function(call)
         for site in draft.facts.resolver.sites(function) if isinstance(function, FUNCTIONS) and depth else ():
-            bound = draft.facts.resolver.bind(site, function) or {}  # type: ignore[arg-type]
+            bound = draft.facts.resolver.bind(site, function)  # type: ignore[arg-type]
+            bound = {**defaults(function), **bound} if bound is not None else {}  # type: ignore[arg-type]
             of = (p for part in given for p in paths.parts(draft.facts.resolver, part))  # through variables
             names = list(dict.fromkeys(n.id for part in of for n in walk(part) if isinstance(n, ast.Name)))
             handed = [bound[name] for name in names if name in bound]
@@ -287,11 +290,12 @@ exported = onnx.load("model.onnx")
             return False
         if not self._always(draft, asked if looked else read, write):
             return False
-        return self._names(draft, read, (part for argument in given for part in paths.beginnings(argument)))
+        parts = (part for argument in given for part in paths.beginnings(argument))
+        return self._names(draft, read, parts, folders=True)
 
-    def _names(self, draft: Draft, read: ast.Call, parts: Iterable[ast.AST]) -> bool:
+    def _names(self, draft: Draft, read: ast.Call, parts: Iterable[ast.AST], folders: bool = False) -> bool:
         """Whether one of some expressions names the file that a call reads, in the same words or in others."""
-        files, named = self._paths(draft, read), [part for part in parts if isinstance(part, ast.expr)]
+        files, named = self._paths(draft, read, folders), [part for part in parts if isinstance(part, ast.expr)]
         kinds = {type(path) for path in files}
         alike = {ast.dump(part) for part in named if type(part) in kinds}
         if alike and not alike.isdisjoint(map(ast.dump, files)):
