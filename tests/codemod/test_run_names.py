@@ -226,3 +226,22 @@ def test_what_else_the_body_of_a_class_sets(now: str, folder: str, more: str) ->
 def test_what_is_written_is_no_name(path: str, codes: list[str]) -> None:
     write = f"done = [np.save({path}, np.random.rand(3)) for _ in range(2)]"
     assert found("folder = f'runs/{time.time()}'", before=write) == codes
+
+
+WRITER = "from torch.utils.tensorboard import SummaryWriter\nwriter = SummaryWriter({})"
+
+
+@pytest.mark.parametrize(
+    ("made", "path", "count"),
+    [
+        ("f'runs/{time.time()}'", "f'{writer.log_dir}/m.pt'", 1),
+        ("log_dir=f'runs/{time.time()}'", "os.path.join(writer.get_logdir(), 'm.pt')", 1),
+        ("", "writer.log_dir + '/m.pt'", 1),  # it is named after the time
+        ("comment='a'", "writer.get_logdir() + '/m.pt'", 1),
+        ("'runs/a'", "writer.log_dir + '/m.pt'", 0),
+        ("f'runs/{time.time()}'", "'m.pt'", 0),
+    ],
+)
+def test_the_folder_of_a_writer(made: str, path: str, count: int) -> None:
+    save, read = f"torch.save(model.state_dict(), {path})", f"model.load_state_dict(torch.load({path}))"
+    assert found(WRITER.format(made), after=f"{save}\n{read}") == ["NAME-OWN"] * count

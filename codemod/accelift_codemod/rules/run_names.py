@@ -15,6 +15,12 @@ from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
+# What logs into a folder, and which argument names that.
+_WRITERS = {
+    "torch.utils.tensorboard.SummaryWriter": (0, "log_dir"),
+    "torch.utils.tensorboard.writer.SummaryWriter": (0, "log_dir"),
+    "tensorboardX.SummaryWriter": (0, "logdir"),
+}
 _RUN = ("dir", "id", "name", "path")  # of the run that a process has, if it is one that logs nothing, too
 _HYDRA = "hydra.core.hydra_config.HydraConfig.get"  # its folder bears the time when a process began
 _MAKES = frozenset({"os.makedirs", "os.mkdir"})
@@ -206,6 +212,8 @@ class RunNames(Rule):
             return True
         if qualified in TIMES:
             return is_time(draft.facts.resolver, call)
+        if qualified in _WRITERS:
+            return draft.facts.resolver.argument(call, *_WRITERS[qualified]) is None  # named after the time
         home = drawn_from(draft.facts.resolver, call)
         return home != "" and not seeded(draft, call, SEEDS[home])
 
@@ -245,6 +253,8 @@ class RunNames(Rule):
         qualified = resolver.qualified(call.func) or ""
         if isinstance(target, FUNCTIONS):
             yield from (r.value for r in resolver.returns(target) if r.value is not None)
+        elif qualified in _WRITERS:  # `writer.log_dir`
+            yield from filter(None, [resolver.argument(call, *_WRITERS[qualified])])
         elif qualified.startswith(_THROUGH) or resolver.builtin(call.func) in ("str", "int", "repr", "round"):
             yield from (*call.args, *(k.value for k in call.keywords))
         elif (
