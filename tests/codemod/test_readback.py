@@ -520,6 +520,11 @@ def again(folder="out"):
 
 def other(folder="out"):
     return len(folder)
+
+
+def of(args):
+    with open(os.path.join(args.data, "b.json")) as f:
+        return json.load(f)
 """
 
 
@@ -539,7 +544,13 @@ def test_functions_that_are_given_the_folder_alike_or_have_it_by_default(write: 
 
 @pytest.mark.parametrize(
     ("write", "read"),
-    [("keep()", 'again("old")'), ('keep("run")', "again()"), ("keep()", "other()"), ("other()", "again()")],
+    [
+        ("keep()", 'again("old")'),
+        ('keep("run")', "again()"),
+        ("keep()", "other()"),
+        ("other()", "again()"),
+        ("keep(args.out)", "of(args)"),
+    ],
 )
 def test_functions_of_other_folders(write: str, read: str) -> None:
     text = script(imports="import json\nimport os", definitions=KEPT, after=f"{write}\nnotes = {read}")

@@ -92,7 +92,9 @@ class Reading:
         """The parameters of a function with which the paths of files begin that it reads."""
         calls = [n for s in function.body for n in walk(s) if isinstance(n, ast.Call)]
         read = (p for c in calls if self.resolver.index.function(c) is function for p in self.paths(c))
-        named = {n.id for path in read for n in paths.origins(self.resolver, path)}
+        begins = (n for path in read for n in paths.origins(self.resolver, path))
+        parents = self.resolver.index.parents
+        named = {n.id for n in begins if not isinstance(parents.get(n), ast.Attribute)}  # not `args.folder`
         return self._handed(function, named - {*self._parameters(function)})
 
     def _handed(self, function: Function, names: set[str]) -> list[str]:
