@@ -182,3 +182,22 @@ for epoch in range(2):
 def test_the_losses_of_loops_in_several_arms(kinds: dict[str, str], later: bool) -> None:
     text = script(**NO_LOOP, before="kind = 1\nloss = 0", after=KINDS.format(**kinds))
     assert ("LOSS-LATER" in findings(text)) is later
+
+
+@pytest.mark.parametrize(
+    ("epoch", "forward", "epoch_end", "later"),
+    [
+        ("", "loss = F.cross_entropy(model(x), y)\ntake(loss)", "", False),
+        ("", "out = model(x)\nnested(F.cross_entropy(out, y))", "", False),
+        ("total = 0.0", "total += F.cross_entropy(model(x), y)", "take(total)", True),
+        ("total = 0.0", "total += F.cross_entropy(model(x), y)", "nested(total)", True),
+    ],
+)
+def test_a_function_that_takes_the_step(epoch: str, forward: str, epoch_end: str, later: bool) -> None:
+    """It is the loop around its calls that has to be left before a loss is one of several batches."""
+    take = "def take(loss):\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()"
+    nested = "def nested(loss):\n    take(loss)"
+    slots = {**NOTHING, "epoch": epoch, "forward": forward, "epoch_end": epoch_end}
+    text = script(definitions=f"{take}\n\n\n{nested}", **slots)
+    assert "accelerator.backward(loss)" in converted(text)
+    assert ("LOSS-LATER" in findings(text)) is later

@@ -72,7 +72,7 @@ class Gradients:
         loops: set[ast.AST] = set()
         reads: set[ast.AST] = set()
         if isinstance(call.func, ast.Attribute):
-            around = frozenset(self.index.ancestors(call))
+            around = self._around(call)
             led = self.led(call.func.value)
             for source in [node for node in led if self._computes(node)]:
                 outside = [loop for loop in self.index.enclosing_loops(source) if loop not in around]
@@ -80,6 +80,17 @@ class Gradients:
                     loops.update(outside)
                     reads.update(_back(source, led))
         return frozenset(loops), frozenset(reads)
+
+    def _around(self, call: ast.Call) -> frozenset[ast.AST]:
+        """What is around a backward pass, and around the calls of the functions that it is in: `step(loss)`."""
+        around = {*self.index.ancestors(call)}
+        functions = [self.index.function(call)]
+        for function in functions:
+            for site in self.resolver.sites(function) if function is not None else ():
+                around.update(self.index.ancestors(site))
+                if self.index.function(site) not in functions:
+                    functions.append(self.index.function(site))
+        return frozenset(around)
 
     def _computes(self, node: ast.AST) -> bool:
         return isinstance(node, ast.Call) and bool(self.resolver.roles(node.func) & {Role.MODEL, Role.LOSS})
