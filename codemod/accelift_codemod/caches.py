@@ -22,7 +22,8 @@ _SAVES = frozenset(
 _SAVING = frozenset("to_csv to_json to_pickle to_parquet to_hdf to_excel write_text write_bytes extractall".split())
 # What copies or moves files, or runs a command that may fetch some: where it does so because they are missing.
 _BRINGS = library.COMMANDS | frozenset(
-    "shutil.copy shutil.copy2 shutil.copyfile shutil.copytree shutil.move os.rename os.replace os.symlink".split()
+    "shutil.copy shutil.copy2 shutil.copyfile shutil.copytree shutil.move os.rename os.replace os.symlink os.link "
+    "os.mknod os.mkfifo".split()
 )
 _STEPS = 4  # from what writes a file to the function that asks for it
 _MISSING = frozenset({"FileNotFoundError", "OSError", "IOError", "EnvironmentError", "Exception", "BaseException"})

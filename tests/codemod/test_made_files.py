@@ -281,6 +281,7 @@ BRINGS = [
     "os.system('wget http://a/raw.zip')",
     "subprocess.run(['unzip', 'raw.zip'])",
     "shutil.copytree('/data', 'raw')",
+    "os.mknod('raw')",
     "shutil.move('/data', 'raw')",
     "zipfile.ZipFile('raw.zip').extract('a', 'raw')",
     "with zipfile.ZipFile('raw.zip') as archive:\n        archive.extract('a', 'raw')",

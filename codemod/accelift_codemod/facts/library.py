@@ -318,6 +318,7 @@ def matches(qualified: str, names: tuple[str, ...] | frozenset[str]) -> str | No
 SIDE_EFFECTS = frozenset(
     """
     os.makedirs os.mkdir os.remove os.unlink os.rename os.replace os.rmdir os.removedirs os.symlink
+    os.link os.mknod os.mkfifo
     shutil.rmtree shutil.copy shutil.copy2 shutil.copyfile shutil.copytree shutil.move
     matplotlib.pyplot.savefig matplotlib.pyplot.show matplotlib.pyplot.imsave matplotlib.pyplot.pause
     torchvision.utils.save_image torchvision.io.write_png torchvision.io.write_jpeg torchvision.io.write_video
@@ -332,7 +333,12 @@ SIDE_EFFECTS = frozenset(
     spectral.save_rgb spectral.envi.save_image spectral.io.envi.save_image spectral.envi.save_classification
     spectral.io.envi.save_classification medpy.io.save nrrd.write pydicom.dcmwrite hdf5storage.savemat
     torchvision.io.write_file
-    open3d.io.write_point_cloud open3d.io.write_triangle_mesh shutil.make_archive
+    open3d.io.write_point_cloud open3d.io.write_triangle_mesh open3d.io.write_image shutil.make_archive
+    imageio.mimwrite imageio.volwrite imageio.volsave imageio.mvolwrite imageio.mvolsave imageio.v2.mimwrite
+    imageio.v2.volwrite imageio.v2.volsave imageio.v2.mvolwrite imageio.v2.mvolsave skvideo.io.vwrite cv2.imwritemulti
+    matplotlib.image.imsave mcubes.export_obj mcubes.export_mesh mcubes.export_off pytorch3d.io.save_obj
+    pytorch3d.io.save_ply meshio.write kornia.io.write_image itk.imwrite mmcv.imwrite mmcv.dump mmengine.dump
+    tikzplotlib.save scipy.io.mmwrite dgl.save_graphs
     tensorboard_logger.configure tensorboard_logger.log_value tensorboard_logger.log_histogram
     tensorboard_logger.log_images
     sys.stdout.write sys.stdout.flush sys.stderr.write pprint.pprint
