@@ -582,6 +582,27 @@ def test_what_is_a_tensor_only_in_some_cases_is_reported(before: str, given: str
     assert f"print(model(a, {given}).sum())" in converted(text) and "DEV-LEFT" in findings(text)
 
 
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        ("[x.cuda().float(), y]", "[x.float(), y]"),
+        ("[x.cuda(), y[:, None].float()]", "[x, y[:, None].float()]"),
+        ("{'a': x.cuda(), 'b': (y, 1)}", "{'a': x, 'b': (y, 1)}"),
+        ("x.cuda(), y=y.long()", "x, y=y.long()"),
+    ],
+)
+def test_what_the_wrapper_moved_of_a_batch_beside_what_the_script_moves(given: str, left: str) -> None:
+    """The loader moves all of it, be it cast, or in a list that the network is called with."""
+    slots = {"device": "", "model": WRAPS, "move": ""}
+    text = converted(script(**slots, forward=f"loss = model({given}).mean()"))
+    assert f"loss = model({left}).mean()" in text and "model, optimizer, loader = accelerator.prepare(" in text
+    # Not what is used on the CPU besides, or given to something else.
+    used = f"y.add_(torch.ones(1))\nloss = model({given}).mean()"
+    for forward in (used, f"loss = F.relu(model(x.cuda())).mean({given})"):
+        text = converted(script(**slots, forward=forward))
+        assert "accelerator.prepare_data_loader(loader, device_placement=False)" in text
+
+
 PAIRS = """\
 class Pairs(torch.utils.data.Dataset):
     def __len__(self):

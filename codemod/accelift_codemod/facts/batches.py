@@ -11,7 +11,7 @@ from accelift_codemod.facts.effects import assignments
 from accelift_codemod.facts.index import How, position
 from accelift_codemod.facts.loops import BatchLoop, Loops
 from accelift_codemod.facts.memo import memoised
-from accelift_codemod.facts.moves import Moves
+from accelift_codemod.facts.moves import STAYS, Moves
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Key, Role, Value, key
@@ -48,7 +48,7 @@ class Batches:
                         break
                 if self._under_move(load) or self._renamed(load):
                     continue
-                if isinstance(parent, ast.Call) and node is not parent.func and self._scatters(parent.func):
+                if self._is_scattered(load):
                     continue
                 if isinstance(parent, (ast.For, ast.comprehension)) and node is parent.iter:
                     continue
@@ -217,6 +217,23 @@ class Batches:
             if not moved and not any(map(self._moved_before, names)):
                 found.update(loader for v in values for inner in v.inner for loader in inner)
         return frozenset(found)
+
+    def _is_scattered(self, load: ast.Name) -> bool:
+        """Whether a read is of what a wrapped model is called with, perhaps cast, or in a list written there."""
+        node: ast.AST = load
+        for parent in self.index.ancestors(load):
+            if isinstance(parent, ast.Call) and node is not parent.func:
+                return self._scatters(parent.func)
+            if isinstance(parent, ast.Call):
+                if not isinstance(parent.func, ast.Attribute) or parent.func.attr not in STAYS:
+                    return False
+            elif isinstance(parent, ast.Subscript):
+                if node is not parent.value:
+                    return False
+            elif not isinstance(parent, (ast.Attribute, ast.keyword, ast.List, ast.Tuple, ast.Dict)):
+                return False
+            node = parent
+        return False
 
     def _scatters(self, func: ast.expr) -> bool:
         """Whether what is called is a model in DataParallel, which moves its inputs itself."""
