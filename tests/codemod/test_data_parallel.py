@@ -603,6 +603,29 @@ def test_what_the_wrapper_moved_of_a_batch_beside_what_the_script_moves(given: s
         assert "accelerator.prepare_data_loader(loader, device_placement=False)" in text
 
 
+@pytest.mark.parametrize(
+    ("before", "numbers", "told"),
+    [
+        ("import argparse\nargs = argparse.ArgumentParser().parse_args()", "args.gpus", True),
+        ("import os\ngpus = [int(g) for g in os.environ['GPUS'].split(',')]", "gpus", True),
+        ("from settings import first", "[first]", True),
+        # The launch config has them.
+        ("gpus = [0, 1]", "gpus", False),
+        ("", "list(range(2))", False),
+        ("", "None", False),
+        # All of them.
+        ("n = torch.cuda.device_count()", "list(range(n))", False),
+        ("", "range(torch.cuda.device_count())", False),
+    ],
+)
+def test_numbers_of_gpus_that_are_known_at_run_time(before: str, numbers: str, told: bool) -> None:
+    text = script(
+        before=before, device="", move="", model=f"model = nn.DataParallel(Net(), device_ids={numbers}).cuda()"
+    )
+    assert "model = Net()\n" in converted(text)
+    assert ("DEV-INDEX" in findings(text)) is told
+
+
 PAIRS = """\
 class Pairs(torch.utils.data.Dataset):
     def __len__(self):

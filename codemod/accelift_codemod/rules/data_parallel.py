@@ -58,6 +58,7 @@ model = nn.DataParallel(model)
             argument = draft.facts.resolver.argument(call, 0, "module")
             if argument is not None:
                 yield from take_out(draft, _RULE, call, argument)
+                yield from self._told(draft, call)
         if calls and saves_wrapped(draft, calls):
             yield checkpoints(draft, calls[0], "DataParallel")
         for node in walk(draft.facts.tree) if calls else ():
@@ -91,6 +92,25 @@ model = nn.DataParallel(model)
         yield from tolerant_loads(draft, _RULE, calls)
         yield from compared_keys(draft, _RULE, calls)
         yield from scattered.moves(draft, _RULE, calls)
+
+    def _told(self, draft: Draft, call: ast.Call) -> Iterator[Finding]:
+        """A note on GPUs that are known when the script runs: the launch config cannot take them over."""
+        resolver = draft.facts.resolver
+        told = resolver.argument(call, 1, "device_ids")
+        if told is None:
+            return
+        value = resolver.set_once(told) or told
+        names = [n for n in walk(value) if isinstance(n, ast.Name) and not resolver.builtin(n)]
+        made = (value, *filter(None, map(resolver.set_once, names)))
+        if not names or any(resolver.qualified(n) in library.COUNTS for m in made for n in walk(m)):
+            return  # they are written out, or all of them
+        yield draft.finding(
+            "DEV-INDEX",
+            Severity.NOTE,
+            told,
+            f"the numbers of GPUs in `{draft.facts.short(told)}` have no effect any more: each process has one GPU",
+            "choose GPUs with CUDA_VISIBLE_DEVICES, or gpu_ids in the launch config",
+        )
 
     def _own(self, draft: Draft) -> None:
         """Refuse a script with a DataParallel of its own: what it does with batches and results is not known."""
