@@ -5,6 +5,8 @@ Nothing else of the batch is sent.
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 from scripts import converted, findings, script
 
@@ -184,3 +186,24 @@ def test_what_is_read_after_the_loop_is_no_share() -> None:
     )
     assert "gather_for_metrics" not in converted(text)
     assert "EVAL-REPLICATED" in findings(text)
+
+
+@pytest.mark.parametrize(
+    ("taken", "alone"),
+    [
+        ("a, b = batch\na, b = a.to(device), b.to(device)", True),
+        ("a, b = batch\na = a.to(device)\nb = b.to(device)", True),
+        ("a = batch[0].to(device)\nb = batch[1].to(device)", True),
+        ("a, b = batch\na, b = a.to(device).repeat(2, 1), b.to(device).repeat(2)", False),
+    ],
+)
+@pytest.mark.parametrize("count", ["{}.size(0)", "{}.shape[0]", "{}.size()[0]", "len({})"])
+def test_parts_of_a_batch_that_are_only_counted_are_not_gathered(taken: str, alone: bool, count: str) -> None:
+    """The number of rows is that of what is gathered besides."""
+    body = f"{taken}\nout = model(a)\ntotal += F.cross_entropy(out, b).item() * {count.format('a')}"
+    loop = f"for batch in test_loader:\n{textwrap.indent(body, '    ')}"
+    after = f"model.eval()\ntotal = 0.0\nwith torch.no_grad():\n{textwrap.indent(loop, '    ')}\nprint(total / 64)"
+    loaders = "loader = DataLoader(data, batch_size=16, shuffle=True)\ntest_loader = DataLoader(data, batch_size=16)"
+    text = converted(script(loader=loaders, after=after))
+    assert ("out, b = accelerator.gather_for_metrics((out, b))" in text) is alone
+    assert (f".item() * {count.format('b')}" in text) is alone

@@ -268,11 +268,10 @@ class _Cutter:
             return None
         if not all(map(self.read.is_tensor, pieces)):
             return None
-        dealt = [p for p in pieces if p.variable in batch and self.read.from_loader(p.variable, body[:k])]
-        counted = [p for p in pieces if p.variable in batch and all(map(self.read.counts, p.reads))]
+        dealt = [p for p in pieces if self.read.dealt(p.variable, body[:k]) in batch]
+        counted = [p for p in dealt if all(map(self.read.counts, p.reads))]
         counter = next((p.name for p in dealt if p not in counted), "")
-        if not counter or any(piece not in dealt for piece in counted):
-            counted = []
+        counted = counted if counter else []
         kept = [piece for piece in pieces if piece not in counted]
         if not kept:
             return None
@@ -300,7 +299,7 @@ class _Cutter:
             return None
         if not all(map(self.read.is_tensor, [*pieces, *again])) or not self._forward_is_rows(statement, call, env):
             return None
-        dealt = {name for name in batch if self.read.from_loader(name, body[:k])}
+        dealt = {name for name in names if self.read.dealt(name, body[:k]) in batch}
         counter = next((piece.name for piece in pieces if piece.variable in dealt), "")
         counted = [p for p in again if counter and p.variable in dealt and all(map(self.read.counts, p.reads))]
         recounts = tuple(read for piece in counted for read in piece.reads)

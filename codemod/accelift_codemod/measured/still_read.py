@@ -152,19 +152,40 @@ class StillRead:
         within = {*inside}
         return {name.id for name in bound if any(read not in within for read in self.facts.readers(name))}
 
-    def from_loader(self, name: str, before: Sequence[ast.stmt]) -> bool:
-        """Whether a loop variable still has one row per sample: it is at most moved to the device before the cut."""
-        for statement in before:
+    def dealt(self, name: str, before: Sequence[ast.stmt]) -> str | None:
+        """The variable of the loop that a variable still has rows of at the cut, at most moved to the device or taken
+        out of the batch: `x, y = batch`."""
+        found: str | None = name
+        for place, statement in enumerate(before):
             if name not in stores(statement):
                 continue
             if isinstance(statement, ast.If):
-                if not self.from_loader(name, [*statement.body, *statement.orelse]):
-                    return False
+                arms = [self.dealt(name, arm) for arm in (statement.body, statement.orelse)]
+                if any(arm != name for arm in arms):
+                    return None
                 continue
             values = [v for t, v in assignments(statement) if isinstance(t, ast.Name) and t.id == name]
-            if not values or not all(self._is_moved(value, name) for value in values):
-                return False
-        return True
+            if values and all(self._is_moved(value, name) for value in values):
+                continue
+            whole = self._taken_from(statement, name)
+            found = self.dealt(whole, before[:place]) if whole is not None else None
+            if found is None:
+                return None
+        return found
+
+    def _taken_from(self, statement: ast.stmt, name: str) -> str | None:
+        """What a statement takes a variable out of, as it is or moved: `x, y = batch`, `x = batch["x"].cuda()`."""
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            return None
+        target, value = statement.targets[0], statement.value
+        if isinstance(target, (ast.Tuple, ast.List)):
+            parts = [t.id for t in target.elts if isinstance(t, ast.Name)]
+            return value.id if isinstance(value, ast.Name) and parts.count(name) == 1 and value.id != name else None
+        while isinstance(value, ast.Call) and value in self.facts.moves.of:
+            value = self.facts.moves.of[value].receiver
+        part = isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Constant)
+        whole = value.value if part and isinstance(value, ast.Subscript) else None
+        return whole.id if isinstance(whole, ast.Name) and whole.id != name else None
 
     def _is_moved(self, node: ast.expr | None, name: str) -> bool:
         """Whether an expression is a variable, or all entries of the dict in it, moved or as they are."""
@@ -194,8 +215,9 @@ class StillRead:
         if not (isinstance(parent, ast.Attribute) and parent.attr in _COUNTS):
             return False
         outer = parents.get(parent)
-        if isinstance(outer, ast.Call):
+        if isinstance(outer, ast.Call) and outer.args:
             return len(outer.args) == 1 and _zero(outer.args[0])
+        outer = parents.get(outer) if isinstance(outer, ast.Call) else outer  # `x.size()[0]`
         return isinstance(outer, ast.Subscript) and _zero(outer.slice)
 
     def is_plain(self, piece: Piece, before: Sequence[ast.stmt]) -> bool:
