@@ -41,6 +41,36 @@ def test_what_a_script_imports(imports: str, files: list[str], folders: list[str
     assert sorted(found.folders) == [str((project / name).resolve()) for name in folders]
 
 
+@pytest.mark.parametrize(
+    ("marks", "found"),
+    [
+        (["README.md"], True),
+        (["requirements.txt", "src/README.md"], True),
+        (["LICENSE"], True),
+        (["README.md", "src/setup.py"], False),
+        (["src/requirements.txt", "README.md"], False),
+        ([], False),
+    ],
+)
+def test_where_a_project_begins_that_is_no_repository(marks: list[str], found: bool, project: Path) -> None:
+    """An archive of a repository has no `.git`."""
+    (project / ".git").rmdir()
+    for mark in marks:
+        (project / mark).write_text("")
+    (project / "src/train.py").write_text("from src.nets import small")
+    files = Beside.of([str(project / "src/train.py")]).files
+    assert (str(project / "src/nets/small.py") in files) is found
+
+
+@pytest.mark.parametrize("mark", ["README.md", "requirements.txt"])
+def test_no_project_begins_at_home(mark: str, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / ".git").rmdir()
+    (project / mark).write_text("")
+    monkeypatch.setenv("HOME", str(project))
+    (project / "src/train.py").write_text("from src.nets import small")
+    assert str(project / "src/nets/small.py") not in Beside.of([str(project / "src/train.py")]).files
+
+
 def test_what_is_imported_imports_too(project: Path) -> None:
     (project / "src/train.py").write_text("import data")
     (project / "src/data.py").write_text("from src.nets.small import Net")

@@ -12,6 +12,12 @@ from accelift_codemod.project.search_path import searched
 from accelift_codemod.remembered import remembered
 from accelift_codemod.source import Source
 
+_MARKS = ((".git",), ("setup.py", "setup.cfg", "pyproject.toml"))
+_LIKELY = (  # what an archive of a repository has in its first folder
+    ("requirements.txt", "environment.yml", "environment.yaml", "Pipfile"),
+    ("LICENSE", "LICENSE.txt", "LICENSE.md", "README.md", "README.rst", "README.txt", "README"),
+)
+
 
 class Finder:
     """Answers which file a module is, for one entry point.
@@ -87,10 +93,13 @@ def _below(folder: Path, name: str) -> Path | None:
 
 @remembered
 def project_folder(folder: Path) -> Path:
-    """The folder where the project begins: its repository, else the nearest with a build file, else the given one."""
+    """The folder where the project begins: its repository, else the nearest with a build file, else, as in an archive
+    of a repository, the nearest with a list of requirements, a license or a README, else the given one."""
     around = (folder, *folder.parents)
-    for marks in ((".git",), ("setup.py", "setup.cfg", "pyproject.toml")):
+    for marks in _MARKS:
         for candidate in around:
             if any((candidate / mark).exists() for mark in marks):
                 return candidate
-    return folder
+    own = [candidate for candidate in around if candidate.parent != candidate and candidate != Path.home()]
+    found = (c for marks in _LIKELY for c in own if any((c / mark).exists() for mark in marks))
+    return next(found, folder)
