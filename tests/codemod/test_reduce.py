@@ -954,6 +954,23 @@ def test_a_norm_of_gradients_that_a_function_returns_is_that_of_all(returned: st
 
 
 @pytest.mark.parametrize(
+    ("returned", "bound", "told"),
+    [
+        ("loss.item(), optimizer.param_groups[0]['lr']", "loss, rate = step(x, y)", False),
+        ("loss.item(), norm", "loss, rate = step(x, y)", False),
+        ("norm", "rate = step(x, y)", False),
+        ("optimizer.param_groups[0]['lr'], loss.item()", "loss, rate = step(x, y)", True),
+        ("loss.item(), optimizer.param_groups[0]['lr'] * loss.item()", "loss, rate = step(x, y)", True),
+    ],
+)
+def test_a_learning_rate_that_a_function_returns_is_that_of_all(returned: str, bound: str, told: bool) -> None:
+    definitions = RUN_STEP.format(norm="norm = optimizer.param_groups[0]['lr']", returned=returned)
+    for ends, code in (("if rate > 9:\n    break", "COLL-RANKFLOW"), ("print(rate)", "METRIC-TRAIN")):
+        text = script(definitions=definitions, forward=f"{bound}\n{ends}", **IN_STEP)
+        assert findings(text) == [code] * told
+
+
+@pytest.mark.parametrize(
     ("norm", "returned", "bound"),
     [
         (CLIPS, "norm, loss.item()", "other, norm = step(x, y)"),

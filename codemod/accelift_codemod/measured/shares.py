@@ -133,14 +133,15 @@ def _from(effects: Effects, node: Loop, names: set[str], whole: set[ast.AST]) ->
 
 
 def trained(draft: Draft, node: ast.AST) -> set[str]:
-    """Variables of a loop, or a function, that hold networks, optimizers or schedules alone, norms of gradients, or the
-    losses of closures, though a function that trains on a batch returns them: they are the same everywhere."""
+    """Variables of a loop, or a function, that hold networks, optimizers or schedules alone, learning rates, norms of
+    gradients, or the losses of closures, though a function that trains on a batch returns them: they are the same
+    everywhere."""
     found: dict[str, set[Role]] = {}
     set_to: dict[str, list[bool]] = {}
     for name in (n for n in walk(node) if isinstance(n, ast.Name)):
         found.setdefault(name.id, set()).update(draft.facts.resolver.roles(name) or {Role.OBJECT})
         if isinstance(name.ctx, ast.Store) and not _is_closures(draft, name, node):
-            same = (_is_norm(draft, b) or _is_stepped(draft, b) for b in bindings_of(draft, name))
+            same = (_is_norm(draft, b) or _is_rate(draft, b) or _is_stepped(draft, b) for b in bindings_of(draft, name))
             set_to.setdefault(name.id, []).extend(same)
     norms = {name for name, norm in set_to.items() if norm and all(norm)}
     return norms | {name for name, roles in found.items() if roles <= _TRAINED}
@@ -178,15 +179,47 @@ def _is_norm(draft: Draft, binding: Binding, depth: int = 0) -> bool:
         return False
     if resolver.qualified(call.func) in _NORMS:
         return not binding.path
-    function = resolver.callee(call)
-    if not isinstance(function, FUNCTIONS) or resolver.yields(function):
-        return False
-    returned = [_place(statement.value, binding.path) for statement in resolver.returns(function)]
-    many = len(resolver.index.parents[binding.node].elts) if binding.path else 0  # type: ignore[attr-defined]
-    fitting = [node for node, of in returned if of == many]
+    fitting = _returned(draft, call, binding)
     made = [b for node in fitting if isinstance(node, ast.Name) for b in resolver.bindings(node)]
     names = all(isinstance(node, ast.Name) for node in fitting)
     return bool(made) and names and all(_is_norm(draft, b, depth + 1) for b in made)
+
+
+def _is_rate(draft: Draft, binding: Binding, depth: int = 0) -> bool:
+    """Whether a variable is bound to what an optimizer or a schedule says, perhaps as one of several things that a call
+    returns: `return loss, scheduler.get_last_lr()[0]`."""
+    if binding.value is None or binding.how is not How.ASSIGN or depth > _RETURNS:
+        return False
+    if not binding.path and _is_told(draft, binding.value):
+        return True
+    if not isinstance(binding.value, ast.Call):
+        return False
+    fitting = _returned(draft, binding.value, binding)
+    made = [b for node in fitting if isinstance(node, ast.Name) for b in draft.facts.resolver.bindings(node)]
+    told = (isinstance(node, ast.Name) or (node is not None and _is_told(draft, node)) for node in fitting)
+    return bool(fitting) and all(told) and all(_is_rate(draft, b, depth + 1) for b in made)
+
+
+def _is_told(draft: Draft, node: ast.expr) -> bool:
+    """Whether an expression is something of an optimizer, or of a schedule: `optimizer.param_groups[0]["lr"]`."""
+    inner = node
+    while isinstance(inner, (ast.Attribute, ast.Subscript, ast.Call)):
+        if isinstance(inner, ast.Call) and (inner.args or inner.keywords):
+            return False
+        inner = inner.func if isinstance(inner, ast.Call) else inner.value
+    roles = draft.facts.resolver.roles(inner)
+    return inner is not node and bool(roles) and roles <= {Role.OPTIMIZER, Role.SCHEDULER}
+
+
+def _returned(draft: Draft, call: ast.Call, binding: Binding) -> list[ast.expr | None]:
+    """What the function of a call returns for one variable, of as many things as it is unpacked to."""
+    resolver = draft.facts.resolver
+    function = resolver.callee(call)
+    if not isinstance(function, FUNCTIONS) or resolver.yields(function):
+        return []
+    returned = [_place(statement.value, binding.path) for statement in resolver.returns(function)]
+    many = len(resolver.index.parents[binding.node].elts) if binding.path else 0  # type: ignore[attr-defined]
+    return [node for node, of in returned if of == many]
 
 
 def _place(value: ast.expr | None, path: tuple[int | None, ...]) -> tuple[ast.expr | None, int]:
