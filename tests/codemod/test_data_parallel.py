@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 from accelift_codemod.plan import Outcome
-from scripts import added, convert, converted, findings, script, unchanged
+from scripts import NO_LOOP, added, convert, converted, findings, script, unchanged
 
 WRAPPED = "model = nn.DataParallel(Net()).to(device)"
 SAVE = "torch.save(model.state_dict(), 'm.pt')"
@@ -624,6 +624,50 @@ def test_numbers_of_gpus_that_are_known_at_run_time(before: str, numbers: str, t
     )
     assert "model = Net()\n" in converted(text)
     assert ("DEV-INDEX" in findings(text)) is told
+
+
+FOLDS = """\
+from nets import {made}
+
+
+def run():
+    for x, y in loader:
+        loss = F.cross_entropy(model(x.cuda()), y.cuda())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    torch.save(model.module.state_dict(), "m.pt")
+
+
+model = Att(8, 3).cuda()
+model = nn.DataParallel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for fold in range(2):
+    run()
+    model = {between}
+    model.load_state_dict(torch.load("m.pt"))
+    model = {last}
+    model = nn.DataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "between", "last", "taken"),
+    [
+        ("Att", "Att(8, 3).cuda()", "Att(8, 3).cuda()", True),
+        ("Att", "Att(8, 3).cuda()", "0\n    model = Att(8, 3).cuda()", True),
+        ("Att, other", "other(8, 3).cuda()", "Att(8, 3).cuda()", False),
+    ],
+)
+def test_a_variable_that_has_networks_with_and_without_the_wrapper(
+    made: str, between: str, last: str, taken: bool
+) -> None:
+    """The networks are of a library: where `module` is asked for, it is that of the wrapper."""
+    text = script(
+        **NO_LOOP, optimizer="", device="", after=FOLDS.format(made=made, between=between, last=last), model=""
+    )
+    assert (".module" not in converted(text)) is taken
 
 
 PAIRS = """\

@@ -11,7 +11,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import library, position, replicas
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import is_spelled_out, walk
-from accelift_codemod.facts.values import key
+from accelift_codemod.facts.values import Role, key
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.reasons import Refused, refuse
 from accelift_codemod.rules import Explained, Rule
@@ -253,10 +253,14 @@ def _is_there(draft: Draft, statement: ast.stmt, target: ast.expr, argument: ast
 
 
 def _wrapped(draft: Draft, calls: list[ast.Call], node: ast.expr) -> bool:
-    """Whether an expression certainly is one of the models that the calls wrap."""
+    """Whether an expression certainly is one of the models that the calls wrap, or what is made just like one and is
+    not known for a model by itself: a variable that has both has a wrapped one where the wrapper is asked for."""
     models = {key(v) for c in calls for v in draft.facts.resolver.values(c)}
-    values = draft.facts.resolver.values(node)
-    return any(map(draft.facts.objects.is_model, values)) and all(key(v) in models for v in values)
+    values = [v for v in draft.facts.resolver.values(node) if v.role is not Role.CONSTANT]  # not of `model = 0`
+    is_model = draft.facts.objects.is_model
+    made = {(v.role, v.name) for v in values if key(v) in models and v.role is Role.OBJECT and v.name}
+    alike = (key(v) in models or (not is_model(v) and (v.role, v.name) in made) for v in values)
+    return any(map(is_model, values)) and all(alike)
 
 
 def _has_module(draft: Draft, declaration: ast.AST | None) -> bool:
