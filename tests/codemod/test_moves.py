@@ -101,6 +101,8 @@ def test_a_move_of_a_prepared_model_stays_that_may_bring_what_it_was_given_since
         ("for batch in loader:", "x, y = batch[0].to(device), batch[1].to(device)", "x, y = batch[0], batch[1]"),
         ("for batch in loader:", "x, y = [t.to(device) for t in batch]", "x, y = batch"),
         ("for batch in loader:", "x, y = tuple(t.cuda() for t in batch)", "x, y = batch"),
+        ("for batch in loader:", "x, y = (t.cuda() for t in batch)", "x, y = batch"),
+        ("for batch in loader:", "x, y = (  # all\n    t.cuda() for t in batch\n)", "x, y = (  # all\n    batch\n)"),
         ("for batch in loader:", "batch = tuple(t.to(device) for t in batch)\nx, y = batch", "x, y = batch"),
         (
             "for batch in loader:",

@@ -90,6 +90,8 @@ def _receiver_of(node: Any) -> cst.BaseExpression:
 def _become(node: Any, edit: Edit, parenthesize: bool) -> Node:
     new = cast(Any, _expression(edit.code))
     lpar, rpar = list(node.lpar), list(node.rpar)
+    if isinstance(node, cst.GeneratorExp) and lpar and not any(map(_commented, (lpar[-1], rpar[0]))):
+        lpar, rpar = lpar[:-1], rpar[1:]  # its own
     if parenthesize and not lpar and isinstance(new, _OPERATORS):
         lpar, rpar = [cst.LeftParen()], [cst.RightParen()]
     return cast(Node, new.with_changes(lpar=[*lpar, *new.lpar], rpar=[*new.rpar, *rpar]))
