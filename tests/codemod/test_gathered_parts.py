@@ -207,3 +207,15 @@ def test_parts_of_a_batch_that_are_only_counted_are_not_gathered(taken: str, alo
     text = converted(script(loader=loaders, after=after))
     assert ("out, b = accelerator.gather_for_metrics((out, b))" in text) is alone
     assert (f".item() * {count.format('b')}" in text) is alone
+def test_inputs_are_not_gathered_before_any_network_has_run() -> None:
+    text = evaluates(
+        MOVED,
+        'rows, labels = batch["x"], batch["labels"]',
+        "out = other(rows)",
+        "right += (measured(out, 2) * (labels + 1).sum()).item()",
+    ).replace("model = Net()", "other = Other().to(device)\nmodel = Net()")
+    text = text.replace("from torch.utils.data", "from elsewhere import measured\nfrom torch.utils.data")
+    other = "class Other(nn.Module):\n    def forward(self, x):\n        return measured(x, 1)\n\n\ndef evaluate"
+    text = text.replace("def evaluate", other)
+    assert "gather_for_metrics" not in converted(text)
+    assert "EVAL-REPLICATED" in findings(text)

@@ -93,11 +93,14 @@ class _Cutter:
         if inline is not None:
             return replace(inline, trusts=self.trusts) if later <= {*inline.given} else NoCut(_LAST)
         best: Cut | None = None
+        nets = [self._runs_model(s, trained=False) for s in body]
         for k in range(first, -1, -1):
             if any(self._runs_model(s) for s in body[k:]):
                 if k == first:
                     reason = "it keeps a result before the model has run for the last time"
                 break
+            if any(nets[k:]) and not any(nets[:k]):
+                break  # every process would compute all of it
             live = self.read.live(body[k:], tainted[k])
             found = self._try(body, k, live, environments[k], batch)
             if found is not None and not later <= {*found.given}:
@@ -350,18 +353,20 @@ class _Cutter:
         """Whether an expression keeps rows if the call inside it yields them."""
         return self.layouts.read(node, env, trusted=call) is Layout.ROWS
 
-    def _runs_model(self, statement: ast.stmt, seen: frozenset[ast.AST] = frozenset()) -> bool:
-        """Whether a statement calls a trained model, in functions it calls too."""
+    def _runs_model(self, statement: ast.stmt, seen: frozenset[ast.AST] = frozenset(), trained: bool = True) -> bool:
+        """Whether a statement calls a trained model, or any network, in functions it calls too."""
+        objects = self.facts.objects
+        models = objects.trained_models if trained else objects.models
         for call in self.facts.loops.own_calls(statement):
-            if self.facts.objects.trained_models(call.func):
+            if models(call.func):
                 return True
-            if isinstance(call.func, ast.Attribute) and self.facts.objects.trained_models(call.func.value):
+            if isinstance(call.func, ast.Attribute) and models(call.func.value):
                 if call.func.attr not in ("train", "eval", "parameters", "state_dict", "zero_grad"):
-                    if not self.facts.objects.only_computes(call.func):
+                    if not objects.only_computes(call.func):
                         return True
             target = self.facts.resolver.callee(call)
             if isinstance(target, FUNCTIONS) and target not in seen:
-                if any(self._runs_model(s, seen | {target}) for s in target.body):
+                if any(self._runs_model(s, seen | {target}, trained) for s in target.body):
                     return True
         return False
 
