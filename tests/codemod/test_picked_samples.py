@@ -225,3 +225,10 @@ UNKNOWN = "from elsewhere import parts"
 )
 def test_what_is_asked_whether_any_of_it_holds_is_a_mask(loss: str) -> None:
     assert codes(f"rows, mask = parts(out, y)\n{loss}", from_imports=UNKNOWN) == ["LOSS-MASKMEAN"]
+
+
+@pytest.mark.parametrize("module", ["torch.functional", "torch.nn.modules.loss"])
+def test_other_modules_have_the_functions_under_the_same_name(module: str) -> None:
+    assert codes("loss = F.cross_entropy(out[y > 0], y[y > 0])", from_imports=f"from {module} import F") == [
+        "LOSS-MASKMEAN"
+    ]

@@ -284,6 +284,8 @@ _TRANSFORMERS = frozenset(
 def canonical(qualified: str) -> str:
     """The name that a library documents for what lies in a module of its own, too: `torch.optim.adam.Adam`."""
     module, _, name = qualified.rpartition(".")
+    if name == "F" and module.startswith("torch."):  # `from torch.functional import F`
+        return "torch.nn.functional"
     if module in _TRANSFORMERS:
         return f"transformers.{name}"
     if module == "pytorch_pretrained_bert.optimization":
