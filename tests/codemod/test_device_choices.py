@@ -562,3 +562,20 @@ def test_what_nobody_calls_moves_nothing(after: str, code: str | None) -> None:
         assert "Accelerator(\n    cpu=True," in converted(text)
     else:
         assert unchanged(text).code == code
+
+
+@pytest.mark.parametrize(
+    ("choices", "codes"),
+    [
+        ('["cpu", "cuda"]', []),
+        ('("auto", "cuda", "cpu")', []),
+        ('["cpu", "cuda:0", "cuda:1"]', ["DEV-INDEX"]),
+        ("DEVICES", ["DEV-INDEX"]),
+    ],
+)
+def test_an_option_of_words_without_a_number_tells_of_none(choices: str, codes: list[str]) -> None:
+    option = f'parser.add_argument("--device", default="cuda", choices={choices})'
+    setup = f"DEVICES = []\nparser = argparse.ArgumentParser()\n{option}\nargs = parser.parse_args()"
+    assert (
+        findings(script(imports="import argparse", setup=setup, device="device = torch.device(args.device)")) == codes
+    )

@@ -89,7 +89,10 @@ class CudaSettings(Rule):
             asked = isinstance(parent, ast.Compare) and isinstance(parent.ops[0], (ast.Eq, ast.NotEq))
             if asked:  # for a word that is written out: `args.backend == "gpu"`
                 continue
-            told = isinstance(node, ast.Attribute) and (devices.option(node) is not None or devices.is_told(node))
+            option = devices.option(node) if isinstance(node, ast.Attribute) else None
+            if option is not None and _has_no_number(draft, option):
+                continue
+            told = isinstance(node, ast.Attribute) and (option is not None or devices.is_told(node))
             if told or (variable.indexed is None and self._is_setting(draft, node, variable.cpu)):
                 yield draft.finding(
                     "DEV-INDEX",
@@ -228,3 +231,11 @@ def _choosing(draft: Draft) -> Iterator[ast.Assign]:
                 and target.slice.value == "CUDA_VISIBLE_DEVICES"
             ):
                 yield statement
+
+
+def _has_no_number(draft: Draft, option: ast.Call) -> bool:
+    """Whether an option can be nothing but words without a number: `choices=["cpu", "cuda"]`."""
+    choices = draft.facts.resolver.argument(option, None, "choices")
+    words = choices.elts if isinstance(choices, (ast.List, ast.Tuple, ast.Set)) else []
+    texts = [word.value for word in words if isinstance(word, ast.Constant) and isinstance(word.value, str)]
+    return bool(texts) and len(texts) == len(words) and not any(c.isdigit() for text in texts for c in text)
