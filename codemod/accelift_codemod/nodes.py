@@ -36,10 +36,20 @@ def averaged(draft: Draft, call: ast.Call) -> bool:
     libraries = {_library(draft, loader) for loop in loops for loader in loop.loaders}
     if not libraries or "" in libraries:
         return False
+    if any(_follows(draft, loader) for loop in loops for loader in loop.loaders):
+        return False
     nodes = [n for loop in loops for s in loop.body for n in walk(s) if isinstance(n, ast.Call)]
     networks = [v for n in nodes for v in draft.facts.objects.models(n.func)]
     own = bool(networks) and all(isinstance(v.declaration, ast.ClassDef) and v.role is Role.MODEL for v in networks)
     return own and not any(_is_asked(draft, name) for library in libraries for name in _OF_GRAPHS[library])
+
+
+def _follows(draft: Draft, loader: Value) -> bool:
+    """Whether a loader tells of further nodes whose they are, and that is read: `follow_batch=["x_s"]`, `x_s_batch`."""
+    if draft.facts.objects.loader(loader).arguments.get("follow_batch") is None:
+        return False
+    read = draft.facts.index.attributes.items()
+    return any(n.endswith(("_batch", "_ptr")) and any(isinstance(a.ctx, ast.Load) for a in of) for n, of in read)
 
 
 def _library(draft: Draft, loader: Value) -> str:

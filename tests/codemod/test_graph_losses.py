@@ -23,6 +23,7 @@ def said(
     parameters: str = "x, edges",
     home: str = "torch_geometric.loader",
     model: str = "Graph()",
+    follow: str = "",
 ) -> list[str]:
     """The codes of the findings about the loss of a script that trains on graphs."""
     imports = (
@@ -33,7 +34,7 @@ def said(
             from_imports=imports.replace("import *", "import GCNConv, GCN, global_mean_pool"),
             definitions=NETWORK.format(parameters=parameters, gives=gives),
             data="data = PPI('data')",
-            loader="loader = DataLoader(data, batch_size=2, shuffle=True)",
+            loader=f"loader = DataLoader(data, batch_size=2, shuffle=True{follow})",
             model=f"model = {model}.to(device)",
             loop="for data in loader:",
             move="data = data.to(device)",
@@ -55,6 +56,15 @@ def said(
 @pytest.mark.parametrize("home", ["torch_geometric.loader", "torch_geometric.data"])
 def test_a_mean_over_nodes_or_edges_is_one_over_another_number(forward: str, home: str) -> None:
     assert said(forward, home=home) == ["LOSS-MASKMEAN"]
+
+
+@pytest.mark.parametrize(
+    ("owners", "codes"), [("data.x_s_batch", []), ("data.x_s_ptr", []), ("data.x_s", ["LOSS-MASKMEAN"])]
+)
+def test_further_nodes_have_owners_of_their_own(owners: str, codes: list[str]) -> None:
+    forward = f"loss = F.cross_entropy(model(data.x_s, data.edge_index, {owners}), data.y)"
+    told = said(forward, "global_mean_pool(x, of)", "x, edges, of", follow=", follow_batch=['x_s']")
+    assert told == codes
 
 
 def test_a_mean_over_graphs_is_not() -> None:
