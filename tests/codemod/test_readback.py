@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import converted, findings, lifted, script
+from scripts import added, converted, findings, lifted, script
 
 GUARD = "if accelerator.is_main_process:"
 WAIT = "accelerator.wait_for_everyone()"
@@ -555,3 +555,18 @@ def test_functions_that_are_given_the_folder_alike_or_have_it_by_default(write: 
 def test_functions_of_other_folders(write: str, read: str) -> None:
     text = script(imports="import json\nimport os", definitions=KEPT, after=f"{write}\nnotes = {read}")
     assert "wait_for_everyone" not in converted(text)
+@pytest.mark.parametrize(
+    ("write", "read"),
+    [
+        ("path.write_text('1')", "path.read_text()"),
+        ("(folder / 'n.txt').write_text('1')", "(folder / 'n.txt').read_text()"),
+        ("path.write_bytes(b'1')", "path.read_bytes()"),
+        ("with path.open('w') as f:\n    f.write('1')", "path.open().read()"),
+    ],
+)
+def test_methods_of_a_path(write: str, read: str) -> None:
+    made = 'folder = Path("notes")\npath = folder / "n.txt"'
+    text = script(from_imports="from pathlib import Path", before=made, epoch_end=f"{write}\nnumber = int({read})")
+    assert "accelerator.wait_for_everyone()" in added(text)
+    other = script(from_imports="from pathlib import Path", before=f"{made}\nnumber = int({read})", epoch_end="pass")
+    assert "accelerator.wait_for_everyone()" not in added(other)

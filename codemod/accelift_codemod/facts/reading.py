@@ -14,6 +14,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
 _BY_NAME = library.READS | library.ASKS_OF
+_OF_PATHS = frozenset({"read_text", "read_bytes"})
 _MOST_CALLS = 10  # from the call that hands the name over to the one that reads the file
 
 
@@ -29,6 +30,11 @@ class Reading:
         """The files that a call reads by name: a function that reads one, or a data set of the script that gets it."""
         resolver = self.resolver
         opened = files.mode(resolver, call)
+        own = isinstance(call.func, ast.Attribute) and resolver.qualified(call.func) is None
+        if isinstance(call.func, ast.Attribute) and own and resolver.callee(call) is None:
+            of_path = call.func.attr == "open" and opened is not None and not files.writes(opened)
+            if of_path or (call.func.attr in _OF_PATHS and not call.args):
+                return [call.func.value]  # `path.read_text()`
         if resolver.qualified(call.func) in _BY_NAME or (opened is not None and not files.writes(opened)):
             return call.args[:1]
         target = resolver.callee(call)

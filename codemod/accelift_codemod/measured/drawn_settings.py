@@ -29,8 +29,9 @@ _STARTS = ("params", "dataset")  # what an optimizer updates and a loader deals 
 
 def drawn_settings(draft: Draft) -> Iterator[Finding]:
     """What is told of them, once for each draw."""
+    running = frozenset(draft.calls)
     for call in draft.calls:
-        if _is_unseeded(draft, call) and (found := _set_by(draft, call)) is not None:
+        if _is_unseeded(draft, call) and (found := _set_by(draft, call, running)) is not None:
             place, consequence = found
             yield draft.finding(
                 "COLL-RANKFLOW",
@@ -46,13 +47,12 @@ def _is_unseeded(draft: Draft, call: ast.Call) -> bool:
     return not seeds.seeded(draft, call, SEEDS[home]) if home else seeds.unseeded(draft, call)
 
 
-def _set_by(draft: Draft, call: ast.Call) -> tuple[ast.AST, str] | None:
+def _set_by(draft: Draft, call: ast.Call, running: frozenset[ast.Call]) -> tuple[ast.AST, str] | None:
     """Where a drawn number is a setting, and what follows from that."""
-    told = frozenset(draft.calls)
     for read in reached(draft, [call]):
         for node in around(draft, read):
             if isinstance(node, ast.Call) and node is not read and not is_within(draft, read, node.func):
-                if node in told and (consequence := _of_call(draft, read, node)):
+                if node in running and (consequence := _of_call(draft, read, node)):
                     return node, consequence
             elif sets_group(draft, node):
                 return node, _UPDATES
