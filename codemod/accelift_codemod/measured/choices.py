@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.tree import walk
 
 Part = ast.stmt | ast.expr
 SPELLED = (ast.IfExp, ast.BoolOp, ast.Match, ast.Assert)
@@ -40,3 +41,9 @@ def caught(draft: Draft, statement: ast.stmt) -> bool:
             return True
         child = parent
     return False
+
+
+def weighs_up(test: ast.expr) -> bool:
+    """Whether a test compares numbers; not whether something is there, or of what kind it is."""
+    sizes = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+    return any(isinstance(n, ast.Compare) and any(isinstance(o, sizes) for o in n.ops) for n in walk(test))

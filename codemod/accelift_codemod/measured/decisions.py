@@ -7,16 +7,16 @@ from collections.abc import Collection, Iterator
 
 from accelift_codemod.chance.streams import drawing_sample
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import How, Role, files
+from accelift_codemod.facts import How, Role
 from accelift_codemod.facts.effects import loads, stores
-from accelift_codemod.facts.index import LOOPS
 from accelift_codemod.facts.layout import Layout, settled
 from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
 from accelift_codemod.measured import called, coins
 from accelift_codemod.measured.averaging import averaging
-from accelift_codemod.measured.choices import SPELLED, choices
+from accelift_codemod.measured.by_clock import timed
+from accelift_codemod.measured.choices import SPELLED, choices, weighs_up
 from accelift_codemod.measured.keys import parts_asked
 from accelift_codemod.measured.pieces import as_many, numbered, numbers
 from accelift_codemod.measured.shares import contents, local_names
@@ -26,16 +26,8 @@ from accelift_codemod.measured.switches import switched_by
 from accelift_codemod.measured.updates import changes, divides_a_sum
 from accelift_codemod.plan import Finding, Severity
 
-_CLOCKS = frozenset("time.time time.perf_counter time.monotonic time.process_time time.time_ns".split()) | {
-    "datetime.datetime.now",
-    "datetime.datetime.utcnow",
-}
-
 _FINITE = frozenset("isnan isfinite isinf".split())
 
-# Why processes leave a loop at different times, and when one knows that it should.
-_CLOCK = "goes by the clock, which every process reads at another time", "the time is over"
-_FILE = "looks for a file, which may come or go between the looks of two processes", "it is seen"
 _OTHER_MODELS = "so would the update of the model: the processes would end with different ones"
 _OTHER_LOSSES = "some would train on another loss than others"
 
@@ -45,7 +37,7 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
     batch. Of what sets variables that are `told` of, it is not said that some processes evaluate."""
     kept = containers(draft, node, local)
     losses = called.losses(node.body, draft.facts.loops.backwards_in(node))
-    yield from _timed(draft, node)
+    yield from timed(draft, node)
     yield from (_by_chance(draft, draft.facts.index.statement(n), coin) for n, coin in coins.picking(draft, node))
     yield from _picked(draft, node, local, kept)
     for statement in (s for outer in node.body for s in walk(outer)):
@@ -60,7 +52,7 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
             if by is not None:
                 yield _differs(draft, statement, by, _OTHER_MODELS)
         if isinstance(statement, ast.Assign) and stores(statement) & losses & local:
-            choices = [n for n in walk(statement.value) if isinstance(n, ast.IfExp) and _weighs_up(n.test)]
+            choices = [n for n in walk(statement.value) if isinstance(n, ast.IfExp) and weighs_up(n.test)]
             for choice in choices:
                 local_test = goes_by(draft, choice.test, local, kept)
                 if local_test and not _is_same(draft, node, choice.test):
@@ -111,7 +103,7 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
         elif _weighs_numbers(draft, statement.test) and acts(draft, [*statement.body, *statement.orelse], saves=False):
             yield _differs(draft, statement, statement.test, _OTHER_MODELS)
         elif (
-            _weighs_up(statement.test)
+            weighs_up(statement.test)
             and _is_read_after(
                 draft, statement, losses & {n for s in (*statement.body, *statement.orelse) for n in stores(s)}
             )
@@ -119,7 +111,7 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
         ):
             yield _differs(draft, statement, statement.test, _OTHER_LOSSES)
         elif (
-            _weighs_up(statement.test)
+            weighs_up(statement.test)
             and keeps_checkpoint(draft, statement.body)
             and not _is_same(draft, node, statement.test)
         ):
@@ -184,76 +176,6 @@ def _waits(draft: Draft, statement: ast.AST, test: ast.expr, what: str) -> Findi
         f"decide on a value that is the same everywhere ({averaging(draft, statement, test)}, or set_trigger and "
         "check_trigger)",
     )
-
-
-def timed_around(draft: Draft) -> Iterator[Finding]:
-    """The same as `_timed` for the loops from which functions that train are called."""
-    index = draft.facts.index
-    queue = list(dict.fromkeys(loop.function for loop in draft.blueprint.train_loops if loop.function is not None))
-    known, around = set(queue), dict[ast.AST, None]()
-    for function in queue:
-        for site in filter(draft.facts.runs, draft.facts.resolver.sites(function)):
-            around.update(dict.fromkeys(n for n in index.enclosing_loops(site) if isinstance(n, LOOPS)))
-            caller = index.function(site)
-            if caller is not None and caller not in known:
-                known.add(caller)
-                queue.append(caller)
-    lexical = {n for loop in draft.blueprint.train_loops for n in (loop.node, *index.enclosing_loops(loop.node))}
-    outermost = [loop for loop in around if loop not in lexical and not around.keys() & {*index.enclosing_loops(loop)}]
-    for loop in outermost:
-        yield from _left_by_clock(draft, loop, around.keys())
-
-
-def _timed(draft: Draft, node: Loop) -> Iterator[Finding]:
-    """Tests of what the clock says, or whether a file has come, in a training loop or the loops around it, that leave
-    one of them, or go through a loader that is shared out."""
-    loops = [node, *(n for n in draft.facts.index.enclosing_loops(node) if isinstance(n, LOOPS))]
-    yield from _left_by_clock(draft, loops[-1], loops)
-
-
-def _left_by_clock(draft: Draft, outermost: ast.AST, loops: Collection[ast.AST]) -> Iterator[Finding]:
-    for statement in walk(outermost):
-        if not isinstance(statement, (ast.If, ast.While)):
-            continue
-        timed = _clock(draft, statement.test) is not None
-        if not timed and not _asks_again(draft, statement):
-            continue
-        inside = [n for s in statement.body for n in walk(s)]
-        exits = [n for n in inside if isinstance(n, (ast.Break, ast.Continue))]
-        left = any(around[0] in loops for n in exits if (around := draft.facts.index.enclosing_loops(n)))
-        leaves = statement in loops or left or any(isinstance(n, ast.Return) for n in inside)
-        if leaves or meets(draft, [*statement.body, *statement.orelse]):
-            what, does = ("leave the loop", "leave") if leaves else ("go through a loader", "do it")
-            why, when = _CLOCK if timed else _FILE
-            asked = draft.facts.segment(statement.test)
-            yield draft.finding(
-                "COLL-RANKFLOW",
-                Severity.ERROR,
-                statement,
-                f"`{asked}` {why}: some would {what} while others do not, and wait",
-                f"set_trigger where {when}, and {does} where check_trigger says so, which asks all processes",
-            )
-
-
-def _asks_again(draft: Draft, statement: ast.If | ast.While) -> bool:
-    """Whether a test looks for the same file in each iteration, as is done only for one that may come or go."""
-    loops = draft.facts.index.enclosing_loops(statement) + [statement] * isinstance(statement, ast.While)
-    bound = stores(loops[0]) if loops and isinstance(loops[0], ast.stmt) else set()
-    resolver = draft.facts.resolver
-    calls = [n for n in walk(statement.test) if isinstance(n, ast.Call)]
-    asked = (c for c in calls if files.looks(resolver, c) or files.asks_inside(resolver, c))
-    return any(not bound & {n.id for n in loads(call)} for call in asked)
-
-
-def _clock(draft: Draft, test: ast.expr) -> ast.Call | None:
-    """The call by which a test, or what its variables were set to, asks what time it is."""
-    roots: list[ast.AST] = [test] if _weighs_up(test) else []
-    for name in loads(test) if roots else ():
-        bound = [b for b in draft.facts.resolver.bindings(name) if b.how is How.ASSIGN and not b.path]
-        roots += [b.value for b in bound if b.value is not None]
-    roots += draft.blueprint.timeline.calls_into(test)
-    calls = (n for root in roots for n in walk(root) if isinstance(n, ast.Call))
-    return next((c for c in calls if draft.facts.resolver.qualified(c.func) in _CLOCKS), None)
 
 
 def _by_chance(draft: Draft, statement: ast.stmt, coin: ast.Call) -> Finding:
@@ -477,22 +399,16 @@ def _pieces(draft: Draft, inner: ast.For | ast.AsyncFor, local: set[str]) -> Ite
         )
 
 
-def _weighs_up(test: ast.expr) -> bool:
-    """Whether a test compares numbers; not whether something is there, or of what kind it is."""
-    sizes = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
-    return any(isinstance(n, ast.Compare) and any(isinstance(o, sizes) for o in n.ops) for n in walk(test))
-
-
 def _weighs_numbers(draft: Draft, test: ast.expr) -> bool:
     """The same, also where a variable of the test has been set to what a comparison says: `ahead = loss.item() < 1`."""
-    if _weighs_up(test) or any(isinstance(n, ast.Call) and _asks_if_finite(draft, n) for n in walk(test)):
+    if weighs_up(test) or any(isinstance(n, ast.Call) and _asks_if_finite(draft, n) for n in walk(test)):
         return True
     bound = [b.value for n in loads(test) for b in draft.facts.resolver.bindings(n) if not b.path]
     asked = {part for n in loads(test) for part in parts_asked(draft, n)}
     function = draft.function(test) or draft.facts.tree
     sets = (s for s in walk(function) if isinstance(s, ast.Assign)) if asked else ()
     bound += [s.value for s in sets if any(ast.unparse(target) in asked for target in s.targets)]
-    return any(isinstance(value, (ast.Compare, ast.BoolOp, ast.UnaryOp)) and _weighs_up(value) for value in bound)
+    return any(isinstance(value, (ast.Compare, ast.BoolOp, ast.UnaryOp)) and weighs_up(value) for value in bound)
 
 
 def _asks_if_finite(draft: Draft, call: ast.Call) -> bool:

@@ -15,11 +15,12 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import chance_around
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.averaging import averaging
+from accelift_codemod.measured.by_clock import timed_around
 from accelift_codemod.measured.carried import carried
 from accelift_codemod.measured.carrying_objects import carrying
 from accelift_codemod.measured.counting_networks import counted
 from accelift_codemod.measured.deciding import decides, deciding, pacing
-from accelift_codemod.measured.decisions import decisions, decisions_called, layers_by_chance, timed_around
+from accelift_codemod.measured.decisions import decisions, decisions_called, layers_by_chance
 from accelift_codemod.measured.divisors import as_number, is_alike, is_whole
 from accelift_codemod.measured.drawn_settings import drawn_settings
 from accelift_codemod.measured.estimates import estimates
