@@ -64,12 +64,13 @@ def _run(facts: Facts) -> set[ast.AST]:
 
 def _apart(cases: Sequence[Facts], plan: Plan, node: ast.AST) -> Plan:
     """The plan of a script in which a statement would have to be another in each case."""
+    kind = "function" if cases[0].choices.functions else "class"
     said = "; ".join(facts.case.said for facts in cases[:2])
     finding = Finding(
         "LOOP-IN-CLASS",
         Severity.ERROR,
         node.lineno,  # type: ignore[attr-defined]
-        f"`{cases[0].short(node)}` would have to be converted differently for each class ({said}...)",
-        "make model, optimizer and loaders in the same places for all of them, or keep a script for each class",
+        f"`{cases[0].short(node)}` would have to be converted differently for each {kind} ({said}...)",
+        "make model, optimizer and loaders in the same places for all of them, or keep a script for each",
     )
     return replace(plan, edits=(), findings=(finding,), outcome=Outcome.REFUSED, reason=finding.message)

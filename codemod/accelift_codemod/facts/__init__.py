@@ -101,7 +101,8 @@ class Facts:
     @cached_property
     def cases(self) -> list[Facts]:
         """The facts for each class that may be chosen, if what the classes do cannot be followed together."""
-        if self.case is not self.choices.whole or not self.choices.classes & self.instances.unknown.keys():
+        unknown = self.choices.functions or self.choices.classes & self.instances.unknown.keys()
+        if self.case is not self.choices.whole or not unknown:
             return []
         found = [Facts(self.source, self.known, number) for number in range(len(self.choices.cases))]
         for facts in found:

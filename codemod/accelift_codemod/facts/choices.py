@@ -4,6 +4,7 @@
 `if args.wgan: gan = WGAN() else: gan = GAN()` a variable has an object of one of several. What a class does is known
 only where it is known which it is. So where a class that trains is chosen, once in the life of the script, there is a
 copy of the tree for each choice. In it the chosen class is called by its own name, and none of the others is made.
+So is a function that trains: `train = train_pairs if args.pairs else train_single`.
 Of these, and of others of their families that nobody uses, nothing is left in it.
 """
 
@@ -17,7 +18,7 @@ from itertools import combinations, product
 
 from accelift_codemod.facts.classes import Classes, asked_of_class, stands_apart
 from accelift_codemod.facts.copying import Copier, around
-from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, How, Index, Scope
+from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, Function, How, Index, Scope
 from accelift_codemod.facts.inheritance import trainers
 from accelift_codemod.facts.names import Names
 from accelift_codemod.facts.tree import own_nodes, walk
@@ -46,6 +47,7 @@ class Choices:
     whole: Case
     cases: tuple[Case, ...] = ()
     classes: frozenset[str] = frozenset()  # that are chosen, and their bases
+    functions: bool = False  # whether functions that train are chosen, too
 
 
 @dataclass
@@ -53,12 +55,12 @@ class _Choice:
     """One of some classes, and where that shows."""
 
     subject: str
-    classes: list[ast.ClassDef]
+    classes: list[ast.ClassDef | Function]
     read: list[ast.expr] = field(default_factory=list)  # what stands for the class that is chosen, where it is called
     named: list[ast.Name] = field(default_factory=list)  # where classes are named, to be chosen from
     made: list[tuple[ast.Call, ast.ClassDef | None]] = field(default_factory=list)  # objects, of which one is made
 
-    def instead(self, chosen: ast.ClassDef) -> dict[ast.AST, str]:
+    def instead(self, chosen: ast.ClassDef | Function) -> dict[ast.AST, str]:
         """The names in the place of nodes; empty ones for None."""
         return {
             **dict.fromkeys(self.read, chosen.name),
@@ -69,7 +71,7 @@ class _Choice:
 
 def find(index: Index) -> Choices:
     """The trees of a script, for the classes that train and are chosen."""
-    trains = trainers(index)
+    trains = trainers(index) | _handed_on(index)
     whole = Case(index.tree)
     if not trains:
         return Choices(whole)
@@ -85,21 +87,33 @@ def find(index: Index) -> Choices:
     known = [(c, c.classes[0]) for c in plain]
     cases = (_case(index, [*known, *zip(several, way, strict=True)], unused) for way in ways)
     families = (family for c in several for cls in c.classes for family in finder.names.ancestry(cls))
-    return Choices(whole, tuple(cases), frozenset(cls.name for cls in families))
+    functions = any(isinstance(one, FUNCTIONS) for c in several for one in c.classes)
+    return Choices(whole, tuple(cases), frozenset(cls.name for cls in families), functions)
 
 
-def _case(index: Index, way: list[tuple[_Choice, ast.ClassDef]], unused: set[ast.ClassDef]) -> Case:
+def _handed_on(index: Index) -> set[ast.AST]:
+    """The functions that run a backward pass, and are named where they are not called."""
+    found = {index.function(call) for call in index.methods.get("backward", ())}
+    functions = (f for f in found if f is not None and index.scope(f).is_module and not f.decorator_list)
+    return {f for f in functions if not all(is_called(index, n) for n in reads(index, index.module, f.name))}
+
+
+def _case(index: Index, way: list[tuple[_Choice, ast.ClassDef | Function]], unused: set[ast.ClassDef]) -> Case:
     instead: dict[ast.AST, str] = {}
     for choice, cls in way:
         instead.update(choice.instead(cls))
-    said = [f"`{c.subject}` is a {cls.name.rpartition(MARK)[2]}" for c, cls in way if len(c.classes) > 1]
+    said = [
+        f"`{c.subject}` is {'a ' if isinstance(cls, ast.ClassDef) else ''}{cls.name.rpartition(MARK)[2]}"
+        for c, cls in way
+        if len(c.classes) > 1
+    ]
 
     def other(node: ast.expr) -> ast.expr | None:
         if node not in instead:
             return None
         return ast.Name(instead[node], ast.Load()) if instead[node] else ast.Constant(None, None)
 
-    idle = unused | _idle(index, [cls for c, chosen in way for cls in c.classes if cls is not chosen], instead)
+    idle = unused | _idle(index, _classes(cls for c, chosen in way for cls in c.classes if cls is not chosen), instead)
 
     def empty(cls: ast.ClassDef) -> ast.ClassDef | None:
         if cls not in idle:
@@ -110,6 +124,10 @@ def _case(index: Index, way: list[tuple[_Choice, ast.ClassDef]], unused: set[ast
     hooks = dict.fromkeys((ast.Name, ast.Call, ast.Subscript, ast.IfExp), other)
     copier = Copier({**hooks, ast.ClassDef: empty}, around(index, (*instead, *idle)))
     return Case(copier.copy(index.tree), " and ".join(said), copier.originals)
+
+
+def _classes(definitions: Iterable[ast.AST]) -> list[ast.ClassDef]:
+    return [d for d in definitions if isinstance(d, ast.ClassDef)]
 
 
 def _kept(index: Index, cls: ast.ClassDef, imports: bool) -> ast.stmt:
@@ -170,10 +188,11 @@ def _looks_up(index: Index) -> bool:
 class _Finder:
     """Finds where one of some classes is chosen, of which one trains."""
 
-    def __init__(self, index: Index, trains: set[ast.ClassDef]) -> None:
+    def __init__(self, index: Index, trains: set[ast.AST]) -> None:
         self.index = index
         self.names = Classes(index, {}, {})
         self.trains = {cls for cls in index.classes if trains.intersection(self.names.ancestry(cls))}
+        self.functions = {f for f in trains if isinstance(f, FUNCTIONS)}
         self.choices: list[_Choice] = []
         self._tables: dict[ast.Name, list[ast.expr]] = {}  # reads of dicts of classes, and the look-ups in each dict
         for scope in list(index.scopes.values()):
@@ -193,7 +212,7 @@ class _Finder:
                 self.choices = [c for c in self.choices if not self._uses(c, looked_up)]
 
     def _take(self, choice: _Choice | None) -> None:
-        if choice is not None and self.trains.intersection(choice.classes):
+        if choice is not None and (self.trains | self.functions).intersection(choice.classes):
             self.choices.append(choice)
 
     def _uses(self, choice: _Choice, looked_up: list[ast.expr]) -> bool:
@@ -235,7 +254,7 @@ class _Finder:
         calls = [call for call, _ in found]
         if not classes or len({cls for _, cls in found}) < 2 or not self._one(calls):
             return None
-        return _Choice(subject.rpartition(MARK)[2], classes, made=found)
+        return _Choice(subject.rpartition(MARK)[2], [*classes], made=found)
 
     def _fails(self, call: ast.Call) -> bool:
         """Whether a call is of a name that nothing binds."""
@@ -255,8 +274,9 @@ class _Finder:
         if not loads or not all(is_called(self.index, load) for load in loads):
             return None
         choice.read += loads
-        values = [b.value for b in bindings if b.value is not None]
-        return choice if len(choice.classes) == 1 or self._one(values) else None
+        if len(choice.classes) == 1:  # another name of a function is followed anyway
+            return choice if isinstance(choice.classes[0], ast.ClassDef) else None
+        return choice if self._one([b.value for b in bindings if b.value is not None]) else None
 
     def _called(self, call: ast.Call) -> _Choice | None:
         """`TRAINERS[args.trainer](model)`."""
@@ -270,7 +290,7 @@ class _Finder:
     def _options(self, node: ast.expr, choice: _Choice) -> bool:
         """Whether an expression is certainly one of some classes, which are noted."""
         if isinstance(node, ast.Name):
-            cls = self._class(node)
+            cls = self._class(node) or self._function(node)
             if cls is None:
                 return False
             choice.named.append(node)
@@ -316,6 +336,13 @@ class _Finder:
         found = self.names.bindings(node) if isinstance(node, ast.Name) else []
         cls = found[0].node if len(found) == 1 and found[0].how is How.CLASS else None
         return cls if isinstance(cls, ast.ClassDef) and self.index.scope(cls).is_module else None
+
+    def _function(self, node: ast.expr) -> Function | None:
+        """The function of the script that an expression certainly names."""
+        found = self.names.bindings(node) if isinstance(node, ast.Name) and self.functions else []
+        function = found[0].node if len(found) == 1 and found[0].how is How.FUNCTION else None
+        plain = isinstance(function, FUNCTIONS) and not function.decorator_list
+        return function if plain and self.index.scope(function).is_module else None  # type: ignore[return-value,arg-type]
 
     def _one(self, nodes: Sequence[ast.expr]) -> bool:
         """Whether at most one of some expressions is evaluated, and that once."""
