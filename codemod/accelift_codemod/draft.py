@@ -192,8 +192,7 @@ class Draft:
         Where the accelerator is not at hand a warning of the code `otherwise` tells that.
         """
         waited: set[ast.stmt] = set()
-        for read in reads:
-            statement = around or self.asked(read)
+        for read, statement in ((r, s) for r in reads for s in ([around] if around is not None else self._asking(r))):
             waits = any(e.operation is Operation.BEFORE and _WAIT in e.code for e in self.edits_at(statement))
             if statement not in waited and not waits and not self.guarded(read):
                 waited.add(statement)
@@ -208,6 +207,11 @@ class Draft:
                     need=need,
                     otherwise=self.finding(otherwise, Severity.WARNING, read, told, remedy) if otherwise else None,
                 )
+
+    def _asking(self, read: ast.Call) -> list[ast.stmt]:
+        """Where it may be asked for a file: at a read itself, or where a lambda is called that has it."""
+        called = self.blueprint.timeline.reads_of_lambda(read)
+        return [*dict.fromkeys(map(self.facts.index.statement, called))] if called else [self.asked(read)]
 
     def asked(self, read: ast.Call) -> ast.stmt:
         """The statement of a read, or around it the condition that may ask what there is to read, which is up to every

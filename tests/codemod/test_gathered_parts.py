@@ -207,6 +207,8 @@ def test_parts_of_a_batch_that_are_only_counted_are_not_gathered(taken: str, alo
     text = converted(script(loader=loaders, after=after))
     assert ("out, b = accelerator.gather_for_metrics((out, b))" in text) is alone
     assert (f".item() * {count.format('b')}" in text) is alone
+
+
 def test_inputs_are_not_gathered_before_any_network_has_run() -> None:
     text = evaluates(
         MOVED,

@@ -505,17 +505,23 @@ def test(loader):
 @pytest.mark.parametrize(
     ("moved", "after", "placed"),
     [
-        ("pass", "test(test_loader)", False),  # it is on the CPU, and so are its batches
         ("net.cuda()", "test(test_loader)", True),  # the data is on the GPU
         ("net.layer.cuda()", "test(test_loader)", True),
         ("pass", "for x, y in test_loader:\n    print(model(x).argmax(1).sum().item())", True),
         ("pass", "model.cpu()\nfor x, y in test_loader:\n    print(model(x).argmax(1).sum().item())", False),
     ],
 )
-def test_the_batches_of_a_network_on_the_cpu_stay_there(moved: str, after: str, placed: bool) -> None:
+def test_batches_go_where_the_network_is(moved: str, after: str, placed: bool) -> None:
     definitions = APART.replace("MOVED", moved)
     loaders = f"loader = {LOADER}\ntest_loader = DataLoader(data, batch_size=16)"
     output = converted(script(definitions=definitions, loader=loaders, after=after))
     call = "prepare_data_loader(test_loader, device_placement=False)"
     assert (f"test_loader = accelerator.{call}" in output) is not placed
     assert "model, optimizer, loader" in output
+
+
+def test_the_batches_of_a_network_on_the_cpu_stay_there() -> None:
+    """Every process evaluates all of them, as the network is not known to give a row for each sample."""
+    loaders = f"loader = {LOADER}\ntest_loader = DataLoader(data, batch_size=16)"
+    text = script(definitions=APART.replace("MOVED", "pass"), loader=loaders, after="test(test_loader)")
+    assert converted(text).count("test_loader") == text.count("test_loader")

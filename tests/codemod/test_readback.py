@@ -555,6 +555,8 @@ def test_functions_that_are_given_the_folder_alike_or_have_it_by_default(write: 
 def test_functions_of_other_folders(write: str, read: str) -> None:
     text = script(imports="import json\nimport os", definitions=KEPT, after=f"{write}\nnotes = {read}")
     assert "wait_for_everyone" not in converted(text)
+
+
 @pytest.mark.parametrize(
     ("write", "read"),
     [
@@ -570,3 +572,24 @@ def test_methods_of_a_path(write: str, read: str) -> None:
     assert "accelerator.wait_for_everyone()" in added(text)
     other = script(from_imports="from pathlib import Path", before=f"{made}\nnumber = int({read})", epoch_end="pass")
     assert "accelerator.wait_for_everyone()" not in added(other)
+
+
+@pytest.mark.parametrize("calls", ["restore()", "again = restore()"])
+def test_a_lambda_that_reads_is_waited_for_where_it_is_called(calls: str) -> None:
+    """It is made before the model is prepared, and called after the model has been saved."""
+    make = 'restore = lambda: model.load_state_dict(torch.load("a.pt"))'
+    save = 'torch.save(model.state_dict(), "a.pt")'
+    text = script(
+        optimizer=f"optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n{make}", after=f"{save}\n{calls}"
+    )
+    lines = added(text)
+    assert 'restore = lambda: accelerator.unwrap_model(model).load_state_dict(torch.load("a.pt"))' in lines
+    assert f"{WAIT}\n{calls}" in converted(text)
+    assert converted(text).count(WAIT) == 1
+
+
+def test_a_lambda_that_is_called_before_the_model_is_prepared_reads_it_as_it_is() -> None:
+    make = "count = lambda: sum(p.numel() for p in model.layer.parameters())\nprint(count())"
+    assert "count = lambda: sum(p.numel() for p in model.layer.parameters())" in converted(
+        script(optimizer=f"{make}\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)")
+    )

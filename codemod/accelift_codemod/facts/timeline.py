@@ -39,6 +39,11 @@ class Timeline:
         while queue:
             current = queue.pop()
             function = self.index.function(current)
+            reads = self.reads_of_lambda(current)
+            if reads and current not in seen:
+                seen.add(current)
+                queue += reads
+                continue
             if function is home:
                 found.setdefault(current)
                 continue
@@ -48,6 +53,19 @@ class Timeline:
             queue += self.resolver.sites(function)
             queue += self.handed_on(function)
         return list(found)
+
+    def reads_of_lambda(self, node: ast.AST) -> list[ast.Name]:
+        """Where a lambda around a node is called, or handed on, if a variable is set to it, and to nothing else."""
+        inner = next((n for n in self.index.ancestors(node) if isinstance(n, (ast.Lambda, ast.stmt))), None)
+        statement = self.index.parents.get(inner) if isinstance(inner, ast.Lambda) else None
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or statement.value is not inner:
+            return []
+        target = statement.targets[0]
+        if not isinstance(target, ast.Name) or self.resolver.set_once(target) is not inner:
+            return []
+        owner = self.index.scope(target).owner(target.id)
+        scopes = (scope for scope in self.index.scopes.values() if scope.owner(target.id) is owner)
+        return [read for scope in scopes for read in scope.loads.get(target.id, ())]
 
     def follows(self, node: ast.AST, home: Function | None) -> bool:
         """Whether `home` is the constructor of an object, and the node only runs in it, for methods of that object, or
