@@ -22,7 +22,7 @@ from accelift_codemod.options import Options
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity, Span
 
 if TYPE_CHECKING:
-    from accelift_codemod.caches import Caches
+    from accelift_codemod.main_process.caches import Caches
     from accelift_codemod.own_precision import OwnPrecision
     from accelift_codemod.reach import Reach
 
@@ -367,7 +367,7 @@ class Draft:
     @cached_property
     def caches(self) -> Caches:
         """The files that are made if they are missing."""
-        from accelift_codemod.caches import Caches
+        from accelift_codemod.main_process.caches import Caches
 
         return Caches(self)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from accelift_codemod import alone, cases, headers, twins
 from accelift_codemod.blueprint.placement import draft
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Facts, position
 from accelift_codemod.facts.conditions import FALSE
 from accelift_codemod.facts.idle import Idle
+from accelift_codemod.main_process import alone
 from accelift_codemod.options import Options
 from accelift_codemod.plan import STATE, Edit, Finding, Need, Operation, Outcome, Plan, Safety, Severity, Span
 from accelift_codemod.reach import states
@@ -17,7 +17,8 @@ from accelift_codemod.reasons import Refused
 from accelift_codemod.rules import Rule, all_rules
 from accelift_codemod.rules.create import Create
 from accelift_codemod.rules.prepare import gives_loader
-from accelift_codemod.said_once import told_once
+from accelift_codemod.settling import cases, headers, twins
+from accelift_codemod.settling.said_once import told_once
 from accelift_codemod.source import Source
 
 _EFFECTS = frozenset({"SAVE-RACE", "PRINT-ALL", "TRACK-ALL", "COMMAND-ALL"})  # of what runs on every process

@@ -7,7 +7,6 @@ import builtins
 from collections.abc import Iterator
 
 from accelift_codemod import unsharded
-from accelift_codemod.called_back import measured
 from accelift_codemod.facts import BatchLoop, Facts, library, position
 from accelift_codemod.facts.handmade.unknown import in_no_loop
 from accelift_codemod.facts.index import LOOPS, How, Index
@@ -15,6 +14,7 @@ from accelift_codemod.facts.parts import BATCH_LIKE
 from accelift_codemod.facts.reached import trains
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value, Values
+from accelift_codemod.measured.called_back import measured
 from accelift_codemod.options import Options
 from accelift_codemod.project.surface import distributing
 from accelift_codemod.reasons import Refused, refuse

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from accelift_codemod.borrowed import Known, known
+from accelift_codemod.blueprint.borrowed import Known, known
 from accelift_codemod.facts import Role
 from accelift_codemod.facts.conditions import Condition
 from accelift_codemod.facts.device_variables import DeviceVariable, is_none

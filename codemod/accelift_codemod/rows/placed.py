@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import lengths, padding
+from accelift_codemod.batches import lengths, padding
 from accelift_codemod.chance.noise import all_whole
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How, Role, torch_ops

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import reduce
 
-from accelift_codemod import collating, comparing, nodes
+from accelift_codemod.batches import collating, comparing, nodes
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.apart import is_apart

@@ -12,8 +12,8 @@ from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.inside_networks import Visit, attribute, changing, is_self, runs, visits
-from accelift_codemod.overwritten import overwritten
-from accelift_codemod.own_averages import averaging
+from accelift_codemod.networks.overwritten import overwritten
+from accelift_codemod.networks.own_averages import averaging
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 

@@ -6,10 +6,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from accelift_codemod import device_texts
-from accelift_codemod.besides import kept_calls
 from accelift_codemod.blueprint import imports
-from accelift_codemod.borrowed import Known, known
+from accelift_codemod.blueprint.borrowed import Known, known
+from accelift_codemod.devices import texts as device_texts
+from accelift_codemod.devices.besides import kept_calls
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.conditions import FALSE, TRUE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import spelled_devices
+from accelift_codemod.devices import spelled as spelled_devices
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import whereabouts
 from accelift_codemod.facts.conditions import Condition

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 from functools import partial
 
-from accelift_codemod import checkpoint_keys, inner_wraps, scattered
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import library, position, replicas
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import is_spelled_out, walk
 from accelift_codemod.facts.values import Role, key
+from accelift_codemod.networks import checkpoint_keys, inner_wraps, scattered
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.reasons import Refused, refuse
 from accelift_codemod.rules import Explained, Rule

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import scattered
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, library
 from accelift_codemod.facts.index import How, position
 from accelift_codemod.facts.processes import Sum
 from accelift_codemod.facts.starters import Part
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.networks import scattered
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.reasons import refuse
 from accelift_codemod.rules import Explained, Rule

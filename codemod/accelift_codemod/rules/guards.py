@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import alone, in_expressions
-from accelift_codemod.borrowed import Known, known, precedes
+from accelift_codemod.blueprint.borrowed import Known, known, precedes
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import commands, files, library, services
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.main_process import alone, in_expressions
 from accelift_codemod.measured.decisions import chosen_by_content
 from accelift_codemod.measured.shares import named_after_labels, named_after_samples
 from accelift_codemod.plan import FOR_EACH, Assumption, Edit, Finding, Need, Operation, Severity

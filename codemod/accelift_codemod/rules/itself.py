@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.blueprint import Item
-from accelift_codemod.bypassing import trains
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role
 from accelift_codemod.facts.self_trained import is_run
+from accelift_codemod.networks.bypassing import trains
 from accelift_codemod.plan import Edit, Finding, Operation, Severity
 from accelift_codemod.rules import Rule
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.bypassing import trains
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value, library, position
 from accelift_codemod.facts.conditions import TRUE
 from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.memo import kept
+from accelift_codemod.networks.bypassing import trains
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.reach.callers import Callers
 from accelift_codemod.rules import Explained, Rule

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from accelift_codemod import spelled_devices
-from accelift_codemod.besides import acts
 from accelift_codemod.blueprint.rebinding import RETURNS_SELF
+from accelift_codemod.devices import spelled as spelled_devices
+from accelift_codemod.devices.besides import acts
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value, library
 from accelift_codemod.facts.effects import assignments
@@ -16,7 +16,7 @@ from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.moves import Move
 from accelift_codemod.facts.touching import Touching
 from accelift_codemod.facts.tree import is_spelled_out
-from accelift_codemod.given_layers import gains
+from accelift_codemod.networks.given_layers import gains
 from accelift_codemod.plan import DEALT, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from accelift_codemod import gradient_hooks, lengths, padding, ready_networks
+from accelift_codemod.batches import lengths, padding
 from accelift_codemod.chance import seeds
 from accelift_codemod.chance.decided import decides, of_batch
 from accelift_codemod.chance.noise import in_making
@@ -13,6 +13,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, torch_ops
 from accelift_codemod.facts.chance import SEEDS, drawn_from, of_distribution
 from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.networks import gradient_hooks, ready_networks
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 

@@ -14,7 +14,7 @@ from accelift_codemod.facts import Role
 from accelift_codemod.facts.freezing import settings
 from accelift_codemod.facts.objects import Loader
 from accelift_codemod.facts.values import key
-from accelift_codemod.lazy_layers import lazy_layer
+from accelift_codemod.networks.lazy_layers import lazy_layer
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
 from accelift_codemod.rules import Explained, Rule
 

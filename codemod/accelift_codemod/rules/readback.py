@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from accelift_codemod import read_one_by_one
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role, files, library, paths, position
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.signatures import defaults
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.main_process import read_one_by_one
 from accelift_codemod.measured import meeting
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from accelift_codemod.called_back import measured
 from accelift_codemod.chance.noise import alike
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role, position
@@ -16,6 +15,7 @@ from accelift_codemod.measured import chance_around
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.averaging import averaging
 from accelift_codemod.measured.by_clock import timed_around
+from accelift_codemod.measured.called_back import measured
 from accelift_codemod.measured.carried import carried
 from accelift_codemod.measured.carrying_objects import carrying
 from accelift_codemod.measured.counting_networks import counted

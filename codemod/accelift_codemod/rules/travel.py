@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import device_texts
+from accelift_codemod.devices import texts as device_texts
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function
 from accelift_codemod.facts.device_variables import DeviceVariable

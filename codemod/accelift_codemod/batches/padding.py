@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from accelift_codemod import lengths
+from accelift_codemod.batches import lengths
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, Role, Value, torch_ops
 from accelift_codemod.facts.index import FUNCTIONS, How

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import ready_networks
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import position
 from accelift_codemod.facts.norms import keeps_averages
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
+from accelift_codemod.networks import ready_networks
 
 _PARTS = 60  # of a network that are looked into
 

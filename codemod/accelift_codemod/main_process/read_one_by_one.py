@@ -10,7 +10,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import library, paths, position
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.in_expressions import WRITES_BY_NAME
+from accelift_codemod.main_process.in_expressions import WRITES_BY_NAME
 
 _CALLS = 3  # of functions, from where a file is named to where it is read or written
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)

@@ -1,0 +1,1 @@
+"""How the samples of a batch depend on each other."""

@@ -1,0 +1,1 @@
+"""How scripts spell devices, and what they do besides when they choose one."""

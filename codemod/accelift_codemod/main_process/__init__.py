@@ -1,0 +1,1 @@
+"""What the main process alone does: what it writes, makes first, and leaves for the others."""

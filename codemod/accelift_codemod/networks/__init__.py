@@ -1,0 +1,1 @@
+"""What networks have inside, or are given, that matters on several processes."""
