@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from accelift_codemod.plan import Finding, Severity
 from accelift_codemod.render.proof import conclusion
+from accelift_codemod.verify.announced import announcements
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
 from accelift_codemod.verify.causes import candidates
 from accelift_codemod.verify.lines import PRINTED, PRINTERS, compare_lines, compare_printers, volatile_numbers
@@ -103,3 +107,62 @@ def test_what_a_library_logs_on_its_own_is_left_to_it(by_library: bool) -> None:
     line = Line(1, "font Arial is missing", "train.py:9", False, "eval", 3, by_library)
     answer = compare_printers(Recording([Rank(lines=[line])]), Recording([Rank(lines=[line]), Rank(lines=[line])]))
     assert answer.verdict is (Verdict.IDENTICAL if by_library else Verdict.DIFFERS)
+
+
+PRINTS = """\
+def train(rows):
+    for row in rows:
+        keep(row)
+    print(
+        "train", total
+    )
+
+
+def test(rows):
+    print("test", right)
+    bar.set_postfix(loss=total)
+    history.append(total)
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "severity", "place", "verdict"),
+    [
+        ([4], Severity.NOTE, 4, Verdict.NOT_COMPARABLE),
+        ([4], Severity.NOTE, 5, Verdict.NOT_COMPARABLE),  # in the same statement
+        ([4], Severity.NOTE, 10, Verdict.DIFFERS),  # no finding is about the test
+        ([4, 11], Severity.NOTE, 10, Verdict.DIFFERS),  # the second one is about a bar
+        ([4, 12], Severity.NOTE, 10, Verdict.NOT_COMPARABLE),  # what is kept may be printed anywhere
+        ([4], Severity.WARNING, 10, Verdict.NOT_COMPARABLE),  # by a decision all that follows may be another
+        ([0], Severity.NOTE, 10, Verdict.NOT_COMPARABLE),
+        ([], Severity.NOTE, 10, Verdict.DIFFERS),
+    ],
+)
+def test_a_finding_excuses_the_lines_that_it_is_about(
+    tmp_path: Path, lines: list[int], severity: Severity, place: int, verdict: Verdict
+) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(PRINTS)
+    said = announcements([(str(file), Finding("METRIC-TRAIN", severity, n, "", "")) for n in lines], tmp_path.resolve())
+
+    def ran(value: float) -> Rank:
+        printed = [("train 1.5", 4), (f"test {value}", place)]
+        return Rank(lines=[Line(0, text, f"train.py:{line}", False, "eval", 3) for text, line in printed])
+
+    answer = compare_lines(Recording([ran(2.5)]), Recording([ran(3.5), ran(4.5)]), [], None, False, said)
+    assert answer.verdict is verdict
+
+
+def test_a_line_that_no_finding_is_about_counts_after_one_that_is_excused(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(PRINTS)
+    said = announcements([(str(file), Finding("METRIC-TRAIN", Severity.NOTE, 4, "", ""))], tmp_path.resolve())
+    left, right = [
+        Rank(
+            lines=[Line(0, f"train {n}", "train.py:4", False, "", 3), Line(1, f"test {n}", "train.py:10", False, "", 3)]
+        )
+        for n in (1.5, 2.5)
+    ]
+    answer = compare_lines(Recording([left]), Recording([right, right]), [], None, False, said)
+    assert answer.verdict is Verdict.DIFFERS
+    assert "test 2.5" in answer.detail

@@ -258,7 +258,8 @@ class _Choice:
             for value in loop.loaders:
                 chosen.setdefault(self._one(value), value)
         training = set(chosen)
-        cuts = {loop: self._cut(loop) for loop in blueprint.eval_loops}
+        dealt = {loop: any(self._one(v) in training for v in loop.loaders) for loop in blueprint.eval_loops}
+        cuts = {loop: self._cut(loop, dealt[loop]) for loop in blueprint.eval_loops}
         wanted: dict[Key, Value] = {}
         for loop in blueprint.eval_loops:
             for value in loop.loaders:
@@ -306,7 +307,7 @@ class _Choice:
             "prepare that loader, too, and gather what they are computed from; or use a loop of its own for it",
         )
 
-    def _cut(self, loop: BatchLoop) -> Cut | NoCut:
+    def _cut(self, loop: BatchLoop, dealt: bool) -> Cut | NoCut:
         if not self.blueprint.options.chooses("METRIC"):
             return NoCut("METRIC is left out")
         spared = self._spared(loop)
@@ -323,7 +324,7 @@ class _Choice:
         composer = next((given for given in composers if given is not None), None)
         if composer is not None:
             return NoCut(f"`{self.facts.short(composer)}` says which samples are in a batch together")
-        return find_cut(self.facts, loop)
+        return find_cut(self.facts, loop, dealt)
 
     def _spared(self, loop: BatchLoop) -> str:
         """The function around a loop that has to stay as it is, as its file calls it; empty if there is none."""

@@ -67,26 +67,26 @@ class Timeline:
         scopes = (scope for scope in self.index.scopes.values() if scope.owner(target.id) is owner)
         return [read for scope in scopes for read in scope.loads.get(target.id, ())]
 
-    def follows(self, node: ast.AST, home: Function | None) -> bool:
-        """Whether `home` is the constructor of an object, and the node only runs in it, for methods of that object, or
-        after statements that make one.
+    def follows(self, node: ast.AST, home: Function | None, others: bool = False) -> bool:
+        """Whether `home` is the constructor of an object, and the node only runs in it, or for methods of that object;
+        or, if that does for `others`, after statements that make one.
 
         What is not among the node's `places` in the constructor then runs when that is done.
         """
         cls = self.resolver.instance(home) if home is not None else None
         if cls is None or home is not self.resolver.constructor(cls):
             return False
-        return self._belongs(node, cls, set())
+        return self._belongs(node, cls, others, set())
 
-    def _belongs(self, node: ast.AST, cls: ast.ClassDef, seen: set[ast.AST]) -> bool:
-        if self.resolver.instance(node) is cls or self._is_behind_one(node, cls):
+    def _belongs(self, node: ast.AST, cls: ast.ClassDef, others: bool, seen: set[ast.AST]) -> bool:
+        if self.resolver.instance(node) is cls or (others and self._is_behind_one(node, cls)):
             return True
         function = self.index.function(node)
         if function is None or function in seen:
             return False
         seen.add(function)
         places = [*self.resolver.sites(function), *self.handed_on(function)]
-        return bool(places) and all(self._belongs(place, cls, seen) for place in places)
+        return bool(places) and all(self._belongs(place, cls, others, seen) for place in places)
 
     def _is_behind_one(self, node: ast.AST, cls: ast.ClassDef) -> bool:
         """Whether a statement before a node, in a block around it, makes an object of a class: `t = Trainer()`."""

@@ -48,20 +48,26 @@ class NoCut:
     needless: bool = False  # nothing of the loop outlives an iteration
 
 
-def find_cut(facts: Facts, loop: BatchLoop) -> Cut | NoCut:
+def find_cut(facts: Facts, loop: BatchLoop, dealt: bool = False) -> Cut | NoCut:
     """The cut of an evaluation loop, or why there is none.
+
+    Args:
+        facts: the script's.
+        loop: the evaluation loop.
+        dealt: its loader deals out shares in any case, as a training loop goes over it, too.
 
     The cut may go down the body as long as nothing that depends on the batch has left the iteration and
     every value that passes it is a sample-first tensor. Of the possible ones the one with the fewest values is
     taken, and of these the lowest (a prediction rather than logits).
     """
-    return _Cutter(facts, loop).find()
+    return _Cutter(facts, loop, dealt).find()
 
 
 class _Cutter:
-    def __init__(self, facts: Facts, loop: BatchLoop) -> None:
+    def __init__(self, facts: Facts, loop: BatchLoop, dealt: bool) -> None:
         self.facts = facts
         self.loop = loop
+        self.dealt = dealt
         self.layouts = facts.layouts
         self.read = StillRead(facts, loop)
         self.trusts = False
@@ -99,8 +105,8 @@ class _Cutter:
                 if k == first:
                     reason = "it keeps a result before the model has run for the last time"
                 break
-            if any(nets[k:]) and not any(nets[:k]):
-                break  # every process would compute all of it
+            if any(nets[k:]) and not any(nets[:k]) and not self.dealt:
+                break  # every process would compute all of it, for which nothing has to be gathered
             live = self.read.live(body[k:], tainted[k])
             found = self._try(body, k, live, environments[k], batch)
             if found is not None and not later <= {*found.given}:

@@ -97,7 +97,7 @@ def _is_late(reach: Reach, node: ast.AST) -> bool:
     """Whether a node only runs once there is an accelerator."""
     moments = reach.timeline.moments(node, reach.home)
     if not moments:
-        return reach.timeline.follows(node, reach.home)
+        return reach.timeline.follows(node, reach.home, others=True)
     made = reach.block[reach.place] if reach.place < len(reach.block) else reach.block[-1]
     return reach.timeline.within(node, reach.home) and min(moments) >= position(made)
 

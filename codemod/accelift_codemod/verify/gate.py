@@ -37,19 +37,17 @@ def gate(result: FileResult, arguments: Sequence[str], processes: int, say: Say)
     return result if proof.proved else _refused(result, proof)
 
 
-def known(result: FileResult) -> frozenset[str]:
-    """The codes of a conversion's findings."""
+def known(result: FileResult) -> tuple[tuple[str, Finding], ...]:
+    """The findings of a conversion, each with its file."""
     plans = [r.plan for r in (result, *result.members) if r.plan is not None]
-    return frozenset(finding.code for plan in plans for finding in plan.findings)
+    return tuple((plan.path, finding) for plan in plans for finding in plan.findings)
 
 
 def warned(result: FileResult) -> tuple[str, ...]:
     """The errors and warnings of a conversion, with their places."""
-    plans = [r.plan for r in (result, *result.members) if r.plan is not None]
-    found = [(plan.path, finding) for plan in plans for finding in plan.findings]
     return tuple(
         f"{finding.code} ({path}:{finding.line})" if finding.line else f"{finding.code} ({path})"
-        for path, finding in found
+        for path, finding in known(result)
         if finding.severity is not Severity.NOTE
     )
 

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Collection, Iterator, Sequence
 
+from accelift_codemod.verify.announced import Announcement, spoken_of
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
 from accelift_codemod.verify.recording import Line, Rank, Recording
 
@@ -23,7 +24,12 @@ Number = tuple[int, int | None]
 
 
 def compare_lines(
-    original: Recording, converted: Recording, volatile: Collection[Number], disturbed: Recording | None, exact: bool
+    original: Recording,
+    converted: Recording,
+    volatile: Collection[Number],
+    disturbed: Recording | None,
+    exact: bool,
+    said: Sequence[Announcement] = (),
 ) -> Answer:
     """Compare what the main process prints and logs.
 
@@ -33,6 +39,8 @@ def compare_lines(
         volatile: numbers that are not compared; see `volatile_numbers`.
         disturbed: a run of the original whose parameters were moved by units of rounding.
         exact: every digit counts.
+        said: the findings on what one process has measured: the lines that they speak of need not be the same on
+            several.
     """
     ours, theirs = original.main.lines, converted.main.lines
     if original.main.end == "enough" and all(line.trains for line in ours):
@@ -42,6 +50,7 @@ def compare_lines(
     pairs = _align(ours, theirs)
     drift = _drift(ours, disturbed.main.lines) if disturbed is not None else {}
     compared, local, worst = 0, 0, 0.0
+    announced: Answer | None = None
     for index, other in pairs:
         a, b = ours[index], theirs[other]
         if not exact and a.trains and converted.world > 1:
@@ -56,12 +65,19 @@ def compare_lines(
             if exact or not gap <= _allowed(x, drift.get((index, position), 0.0)):
                 detail = f"{b.text.strip()!r} instead of {a.text.strip()!r}"
                 causes = tuple(_why(original.main, converted, a, b, float(x), float(y)))
-                return Answer(PRINTED, Verdict.DIFFERS, detail, causes, a.at)
+                codes = spoken_of(a, said, ours) if converted.world > 1 else []
+                if not codes:
+                    return Answer(PRINTED, Verdict.DIFFERS, detail, causes, a.at)
+                told = f"{detail} (as {', '.join(codes)} of the conversion says)"
+                announced = announced or Answer(PRINTED, Verdict.NOT_COMPARABLE, told, causes, a.at)
+                break
     found, known = {index for index, _ in pairs}, {index for index, position in volatile if position is None}
     lost = [line for index, line in enumerate(ours) if index not in found and index not in known]
     if lost and original.main.end == converted.main.end:
         detail = f"{len(lost)} lines are missing, for instance {lost[0].text.strip()!r}"
         return Answer(PRINTED, Verdict.DIFFERS, detail, (Suspicion("PRINT-LOST", 3, detail),), lost[0].at)
+    if announced is not None:
+        return announced
     note = f"; {local} lines are about the main process's own samples" if local else ""
     if new := len(theirs) - len(pairs):
         note += f"; {new} lines are new"

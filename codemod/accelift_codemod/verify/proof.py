@@ -11,14 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from accelift_codemod.plan import Finding
 from accelift_codemod.project.beside import Started
 from accelift_codemod.project.finder import project_folder
 from accelift_codemod.source import Source
+from accelift_codemod.verify.announced import announcements
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
 from accelift_codemod.verify.causes import CAUSES, candidates, overall
 from accelift_codemod.verify.chance import frozen_options, in_short, in_words, incomparable
 from accelift_codemod.verify.data import compare_data
-from accelift_codemod.verify.lines import compare_lines, compare_printers, volatile_numbers
+from accelift_codemod.verify.lines import PRINTED, compare_lines, compare_printers, volatile_numbers
 from accelift_codemod.verify.outputs import compare_saves, compare_writers, volatile_values
 from accelift_codemod.verify.processes import compare_processes
 from accelift_codemod.verify.recording import Recording
@@ -40,15 +42,15 @@ class CannotRun(Exception):
 class Request:
     """What is to be proved.
 
-    `converted` is the whole text of the converted script; `known` are the codes of the findings that its conversion
-    reported, `warned` its errors and warnings, with their places; `members` are the other files of the project that
-    change with it. An original that distributes itself is run on as many processes as the conversion, by torch's
+    `converted` is the whole text of the converted script; `known` are the findings that its conversion reported, each
+    with its file, `warned` its errors and warnings, with their places; `members` are the other files of the project
+    that change with it. An original that distributes itself is run on as many processes as the conversion, by torch's
     launcher.
     """
 
     script: Path
     converted: bytes
-    known: frozenset[str] = frozenset()
+    known: tuple[tuple[str, Finding], ...] = ()
     members: tuple[tuple[Path, bytes], ...] = ()
     arguments: tuple[str, ...] = ()
     processes: int = 2
@@ -159,6 +161,7 @@ class _Prover:
         self._execute = execute
         self._proof = Proof(str(request.script), scratch=scratch if request.keep else None)
         self._started = Started.of(request.script.resolve())
+        self._said = announcements(request.known, project_folder(request.script.resolve().parent))
 
     def prove(self) -> Proof:
         original = self._original("original")
@@ -273,7 +276,7 @@ class _Prover:
             *ends,
             *training.answers,
             compare_data(ours, theirs),
-            compare_lines(ours, theirs, volatile_numbers(*self._twice()), shaken, exact),
+            compare_lines(ours, theirs, volatile_numbers(*self._twice()), shaken, exact, self._said),
             saves,
         ]
         if theirs.world > ours.world:
@@ -285,9 +288,10 @@ class _Prover:
     def _unless_known(self, answer: Answer) -> Answer:
         """What a finding of the conversion has announced does not disprove it."""
         causes = {one.code for one in answer.suspicions}
-        announced = self._request.known & {code for cause in causes for code in _ANNOUNCED.get(cause, ())}
-        if answer.verdict is not Verdict.DIFFERS or not announced:
-            return answer
+        known = {finding.code for _, finding in self._request.known}
+        announced = known & {code for cause in causes for code in _ANNOUNCED.get(cause, ())}
+        if answer.verdict is not Verdict.DIFFERS or not announced or answer.question == PRINTED:
+            return answer  # what is printed is compared line by line
         detail = f"{answer.detail} (as {', '.join(sorted(announced))} of the conversion says)"
         return Answer(answer.question, Verdict.NOT_COMPARABLE, detail, answer.suspicions)
 
