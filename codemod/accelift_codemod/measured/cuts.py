@@ -51,14 +51,14 @@ class NoCut:
 def find_cut(facts: Facts, loop: BatchLoop, dealt: bool = False) -> Cut | NoCut:
     """The cut of an evaluation loop, or why there is none.
 
+    The cut may go down the body as long as nothing that depends on the batch has left the iteration and
+    every value that passes it is a sample-first tensor. Of the possible ones the one with the fewest values is
+    taken, and of these the lowest (a prediction rather than logits).
+
     Args:
         facts: the script's.
         loop: the evaluation loop.
         dealt: its loader deals out shares in any case, as a training loop goes over it, too.
-
-    The cut may go down the body as long as nothing that depends on the batch has left the iteration and
-    every value that passes it is a sample-first tensor. Of the possible ones the one with the fewest values is
-    taken, and of these the lowest (a prediction rather than logits).
     """
     return _Cutter(facts, loop, dealt).find()
 
