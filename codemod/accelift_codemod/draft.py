@@ -18,6 +18,7 @@ from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.reading import Reading
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Evidence
+from accelift_codemod.main_process import waiting
 from accelift_codemod.options import Options
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity, Span
 
@@ -192,35 +193,36 @@ class Draft:
         Where the accelerator is not at hand a warning of the code `otherwise` tells that.
         """
         waited: set[ast.stmt] = set()
-        for read, statement in ((r, s) for r in reads for s in ([around] if around is not None else self._asking(r))):
-            waits = any(e.operation is Operation.BEFORE and _WAIT in e.code for e in self.edits_at(statement))
+        for read, statement in ((r, s) for r in reads for s in ([around] if around is not None else self.asking(r))):
+            waits = any(map(waiting.is_wait, self.edits_at(statement)))
             if statement not in waited and not waits and not self.guarded(read):
                 waited.add(statement)
                 told = "the main process may still be writing what is read here, and nothing waits for it"
-                remedy = f"call accelerator.{_WAIT} before it, or read it where the accelerator is at hand"
+                remedy = f"call accelerator.{waiting.WAIT} before it, or read it where the accelerator is at hand"
                 yield self.edit(
                     rule,
                     statement,
                     Operation.BEFORE,
                     "the main process may still be writing the file",
-                    f"{{accelerator}}.{_WAIT}",
+                    f"{{accelerator}}.{waiting.WAIT}",
                     need=need,
                     otherwise=self.finding(otherwise, Severity.WARNING, read, told, remedy) if otherwise else None,
                 )
 
-    def _asking(self, read: ast.Call) -> list[ast.stmt]:
-        """Where it may be asked for a file: at a read itself, or where a lambda is called that has it."""
-        called = self.blueprint.timeline.reads_of_lambda(read)
-        return [*dict.fromkeys(map(self.facts.index.statement, called))] if called else [self.asked(read)]
+    def asking(self, read: ast.Call) -> list[ast.stmt]:
+        """Where all processes may ask for a file: at a read itself, or where a lambda or a function is called that has
+        it."""
+        return [*dict.fromkeys(self.asked(read, place) for place in waiting.run_by_all(self, read))]
 
-    def asked(self, read: ast.Call) -> ast.stmt:
-        """The statement of a read, or around it the condition that may ask what there is to read, which is up to every
-        process for itself, or what opens the file; or what looks before whether it is there."""
-        index = self.facts.index
-        statement = index.statement(read)
+    def asked(self, read: ast.Call, place: ast.AST | None = None) -> ast.stmt:
+        """The statement of a read (or of another place, where it is run), or around it the condition that may ask what
+        there is to read, which is up to every process for itself, or what opens the file; or what looks before whether
+        it is there."""
+        index, place = self.facts.index, place or read
+        statement = index.statement(place)
         while True:
             parent = index.parents[statement]
-            if not (isinstance(parent, ast.If) or self._opens_to_read(parent)) or self._does_more(parent, read):
+            if not (isinstance(parent, ast.If) or self._opens_to_read(parent)) or self._does_more(parent, place):
                 return self._looked_at(statement, read)
             statement = parent
 
@@ -244,7 +246,7 @@ class Draft:
         modes = [files.mode(self.facts.resolver, c) for c in calls if isinstance(c, ast.Call)]
         return any(mode is not None and not files.writes(mode) for mode in modes)
 
-    def _does_more(self, branch: ast.stmt, read: ast.Call | None = None) -> bool:
+    def _does_more(self, branch: ast.stmt, read: ast.AST | None = None) -> bool:
         """Whether more than reading stands in a statement, before a read in it: training, or what writes."""
         around = {read, *self.facts.index.ancestors(read)} if read is not None else set()
         before = (n for n in walk(branch) if isinstance(n, (ast.stmt, ast.expr)) and n not in around)
@@ -420,7 +422,6 @@ def mentioned(code: str) -> set[str]:
 
 
 _READ = re.compile(r"(?<![\w.])\w+\b(?!=[^=])")
-_WAIT = "wait_for_everyone()"
 _EXITS = frozenset({"sys.exit", "os._exit", "os.abort"})
 _WRITING_RULES = frozenset({"GUARD", "SAVE"})  # they speak before those that have readers wait
 _COLLECTIVE_RULES = frozenset({"METRIC", "REDUCE", "BACKWARD", "SHARD"})

@@ -9,7 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Facts, position
 from accelift_codemod.facts.conditions import FALSE
 from accelift_codemod.facts.idle import Idle
-from accelift_codemod.main_process import alone
+from accelift_codemod.main_process import alone, waiting
 from accelift_codemod.options import Options
 from accelift_codemod.plan import STATE, Edit, Finding, Need, Operation, Outcome, Plan, Safety, Severity, Span
 from accelift_codemod.reach import states
@@ -146,6 +146,7 @@ def _settle(work: Draft) -> None:
         work.remove(edit)
         work.add(states.required(reach, edit))
     alone.settle(work)
+    waiting.settle(work)
     headers.drop_inner(work)
     headers.lift(work)
 

@@ -10,6 +10,12 @@ MADE = {"imports": "import random\nimport numpy as np"}
 SIZED = "model = nn.Sequential(nn.Linear(8, hidden), nn.ReLU(), nn.Linear(hidden, 3)).to(device)"
 WITH = "optimizer = torch.optim.SGD(model.parameters(), lr={})"
 GROUPS = "optimizer = torch.optim.SGD([{{'params': model.parameters(), 'lr': {}}}])"
+PLATEAU = "plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)"
+NOISY = {"forward": "optimizer.zero_grad()\nloss = F.cross_entropy(model(x + torch.randn_like(x)), y)"}
+KEPT, STEPS = "total += loss.item()", "plateau.step(total / len(loader))"
+LISTED = (
+    "class Listed(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.all = {}\n\nListed()"
+)
 RATE = "10 ** np.random.uniform(-4, -1)"
 
 
@@ -59,6 +65,37 @@ def test_in_a_function() -> None:
         ),
         pytest.param({"forward": "loss = random.random() * F.cross_entropy(model(x), y)"}, id="noise in each step"),
         pytest.param({"forward": "loss = F.cross_entropy(nn.Dropout(random.random())(model(x)), y)"}, id="noise"),
+        pytest.param(
+            {"before": PLATEAU, "epoch": "total = 0", **NOISY, "batch_end": KEPT, "epoch_end": STEPS},
+            id="noise that a loss has",
+        ),
+        pytest.param(
+            {
+                "before": PLATEAU,
+                "epoch": "total = 0",
+                "forward": "weight = np.random.beta(1, 1)\nloss = weight * F.cross_entropy(model(x), y)",
+                "batch_end": KEPT,
+                "epoch_end": STEPS,
+            },
+            id="a weight that a loss has",
+        ),
+        pytest.param(
+            {"definitions": LISTED.format("nn.ParameterList([nn.Parameter(torch.randn(3)) for _ in range(2)])")},
+            id="a list of parameters",
+        ),
+        pytest.param(
+            {"definitions": LISTED.format("nn.ParameterDict({'a': nn.Parameter(torch.randn(3))})")}, id="a dict of them"
+        ),
+        pytest.param(
+            {"model": "model = nn.Sequential(nn.Embedding(9, 3, _weight=torch.randn(9, 3)), Net())"}, id="weight"
+        ),
+        pytest.param(
+            {
+                "setup": "labels = np.arange(64)[np.random.permutation(64)] % 3",
+                "model": "model = nn.Linear(8, int(labels.max()) + 1).to(device)",
+            },
+            id="the order of labels",
+        ),
     ],
 )
 def test_no_settings(slots: dict[str, str]) -> None:

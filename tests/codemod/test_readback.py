@@ -593,3 +593,42 @@ def test_a_lambda_that_is_called_before_the_model_is_prepared_reads_it_as_it_is(
     assert "count = lambda: sum(p.numel() for p in model.layer.parameters())" in converted(
         script(optimizer=f"{make}\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)")
     )
+
+
+RESTORE = "restore = lambda: torch.load('net.pt')"
+SAVES_NET = "torch.save(model.state_dict(), 'net.pt')"
+
+
+@pytest.mark.parametrize("condition", ["if os.path.exists('net.pt'):", "if torch.cuda.is_available():"])
+def test_a_lambda_that_reads_is_called_on_a_condition(condition: str) -> None:
+    after = f"{condition}\n    model.load_state_dict(restore())"
+    output = converted(script(imports="import os", before=RESTORE, epoch_end=SAVES_NET, after=after))
+    assert f"\n{WAIT}\n{condition}\n" in output and output.count(WAIT) == 1
+
+
+def test_a_lambda_that_calls_a_lambda_that_reads() -> None:
+    before = f"{RESTORE}\nget = lambda: restore()['layer.bias']"
+    output = converted(script(before=before, epoch_end=SAVES_NET, after="bias = get()"))
+    assert f"\n{WAIT}\nbias = get()" in output and output.count(WAIT) == 1
+
+
+def test_a_lambda_that_some_processes_call() -> None:
+    end = f"if loss.item() > 5:\n    {SAVES_NET}\n    restore()"
+    text = script(before=RESTORE, batch_end=end)
+    assert WAIT not in converted(text) and "READ-EARLY" in findings(text)
+
+
+@pytest.mark.parametrize(
+    "best", ["def best():\n    return torch.load('net.pt')['layer.bias']", RESTORE.replace("restore", "best")]
+)
+def test_what_the_main_process_alone_calls_does_not_wait(best: str) -> None:
+    tracks = {
+        "from_imports": "from torch.utils.tensorboard import SummaryWriter",
+        "definitions": best,
+        "before": "writer = SummaryWriter('runs')",
+    }
+    logged = f"{SAVES_NET}\nwriter.add_histogram('bias', best(), epoch)"
+    output = converted(script(**tracks, epoch_end=logged))
+    assert f"return {WAIT}" not in output and f"    {WAIT}\n    return" not in output
+    also = converted(script(**tracks, epoch_end=f"{logged}\nbias = best()"))
+    assert f"\n    {WAIT}\n    bias = best()" in also and f"    {WAIT}\n    return" not in also

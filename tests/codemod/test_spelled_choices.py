@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from tests.codemod.scripts import added, findings, script, severities
+from tests.codemod.scripts import added, converted, findings, script, severities
 
 SCHEDULE = "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)"
 OTHER = "other = torch.optim.SGD(model.parameters(), lr=0.5)"
@@ -71,6 +71,11 @@ def test_some_would_wait(backward: str) -> None:
     [
         "print('low' if loss.item() < 1 else 'high')",
         "low = loss.item() < 1 and epoch > 1",
+        "if loss.item() < 1:\n    with torch.set_grad_enabled(False):\n        print(model(x))",
+        "if loss.item() < 1:\n    model.train(False)\n    print(model(x).shape)\n    model.train(True)",
+        "if loss.item() < 1:\n    was = model.training\n    model.eval()\n    print(x)\n    model.train(was)",
+        "if loss.item() < 1:\n    model.eval()\n    try:\n        print(x)\n    finally:\n        model.train(True)",
+        "try:\n    assert loss.item() < 100\nexcept KeyboardInterrupt:\n    pass",
         "assert loss.item() < 100",
         "model.train(epoch < 1)",
         "optimizer.step() if epoch > 1 else None",
@@ -169,3 +174,8 @@ def test_what_is_averaged_is_not_told_of() -> None:
     text = script(before="rate = 0.1", forward=forward, batch_end="rate = 0.1 if loss.item() < 1 else 0.2")
     assert "rate = 0.1 if accelerator.batch_mean(loss.detach()).item() < 1 else 0.2" in added(text)
     assert "COLL-RANKFLOW" not in findings(text)
+
+
+def test_an_assertion_of_something_else_after_an_epoch() -> None:
+    end = "if loss.item() < 9:\n    assert len(loader) > 1\n    print('low')"
+    assert "batch_mean" not in converted(script(epoch_end=end))

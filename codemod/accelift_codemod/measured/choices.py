@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
@@ -10,6 +11,9 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 
 Part = ast.stmt | ast.expr
+_OTHERS = frozenset(
+    n for n, e in vars(builtins).items() if isinstance(e, type) and not issubclass(AssertionError, e)
+)  # of what is built in, errors that are no failed assertion
 SPELLED = (ast.IfExp, ast.BoolOp, ast.Match, ast.Assert)
 
 
@@ -32,13 +36,14 @@ def choices(draft: Draft, node: ast.AST) -> Iterator[tuple[ast.expr, list[Part]]
 
 
 def caught(draft: Draft, statement: ast.stmt) -> bool:
-    """Whether what a statement raises is caught in its function, to go on elsewhere."""
+    """Whether it is caught in its function that an assertion failed, to go on elsewhere."""
     child: ast.AST = statement
     for parent in draft.facts.index.ancestors(statement):
         if isinstance(parent, FUNCTIONS):
             return False
-        if isinstance(parent, ast.Try) and parent.handlers and child in parent.body:
-            return True
+        if isinstance(parent, ast.Try) and child in parent.body:
+            if any(draft.caught(handler) - _OTHERS for handler in parent.handlers):
+                return True
         child = parent
     return False
 

@@ -10,8 +10,8 @@ from accelift_codemod.chance.constants import is_often
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role
 from accelift_codemod.facts.chance import SEEDS, drawn_from
+from accelift_codemod.facts.kinds import Kind
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured.deciding import schedules
 from accelift_codemod.measured.onward import around, is_within, reached
 from accelift_codemod.measured.steering import sets_group
 from accelift_codemod.measured.switches import switched_by
@@ -21,8 +21,9 @@ _UPDATES = "by which the model is updated: the processes would end with differen
 _LAYERS = "by which a network or a loss is made: each would have another one"
 _BATCHES = "by which batches are made: some would have more of them than others, which wait"
 _FROZEN = "by which weights are trained or not: a process waits for gradients that another one does not compute"
-# What of torch.nn is no layer or loss, or is made of the numbers that it is given, which all processes then share.
-_VALUES = frozenset({"Parameter", "UninitializedParameter", "Buffer"})
+# What holds the numbers that it is given as weights, which all processes get from the main one.
+_VALUES = frozenset({"Parameter", "UninitializedParameter", "Buffer", "register_parameter", "register_buffer"})
+_ORDERS = frozenset({"permutation", "permuted", "randperm"})  # which say nothing of how many, or how large
 _OF_BATCHES = frozenset({"batch_size", "batch_sampler", "drop_last"})
 _STARTS = ("params", "dataset")  # what an optimizer updates and a loader deals is no setting
 
@@ -44,13 +45,25 @@ def drawn_settings(draft: Draft) -> Iterator[Finding]:
 
 def _is_unseeded(draft: Draft, call: ast.Call) -> bool:
     home = drawn_from(draft.facts.resolver, call)
+    if isinstance(call.func, ast.Attribute) and call.func.attr in _ORDERS:
+        return False
     return not seeds.seeded(draft, call, SEEDS[home]) if home else seeds.unseeded(draft, call)
 
 
 def _set_by(draft: Draft, call: ast.Call, running: frozenset[ast.Call]) -> tuple[ast.AST, str] | None:
     """Where a drawn number is a setting, and what follows from that."""
-    for read in reached(draft, [call]):
-        for node in around(draft, read):
+    often = is_often(draft, call)
+
+    def stop(node: ast.AST) -> bool:
+        if isinstance(node, ast.Call):
+            return _holds(draft, node)
+        # What is drawn for each batch goes into the losses: no number that is computed from these is a setting.
+        return often and isinstance(node, (ast.Name, ast.Attribute)) and draft.facts.kinds.of(node) is not Kind.PLAIN
+
+    if often and draft.facts.kinds.of(call) is Kind.TENSOR:
+        return None
+    for read in reached(draft, [call], stop=stop):
+        for node in around(draft, read, stop):
             if isinstance(node, ast.Call) and node is not read and not is_within(draft, read, node.func):
                 if node in running and (consequence := _of_call(draft, read, node)):
                     return node, consequence
@@ -61,20 +74,26 @@ def _set_by(draft: Draft, call: ast.Call, running: frozenset[ast.Call]) -> tuple
     return None
 
 
+def _holds(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call makes weights of the numbers that it is given."""
+    home, _, name = (draft.facts.resolver.qualified(call.func) or "").rpartition(".")
+    if home.startswith("torch.nn") and any(k.arg == "_weight" for k in call.keywords):
+        return True
+    return (name if home else getattr(call.func, "attr", "")) in _VALUES
+
+
 def _of_call(draft: Draft, read: ast.AST, call: ast.Call) -> str:
     """What follows where a call is told a number that every process draws for itself; nothing of data and weights."""
     resolver = draft.facts.resolver
     roles = resolver.roles(call)
     if roles & {Role.OPTIMIZER, Role.SCHEDULER} and _is_setting(draft, read, call):
         return _UPDATES
-    if schedules(draft, call):
-        return _UPDATES
     if Role.LOADER in roles:
         given = (k.value for k in call.keywords if k.arg in _OF_BATCHES)
         return _BATCHES if any(is_within(draft, read, value) for value in (*given, *call.args[1:2])) else ""
     home, _, name = (resolver.qualified(call.func) or "").rpartition(".")
     layers = home == "torch.nn" or (home.startswith("torch.nn.modules.") and name[:1].isupper())
-    made = layers and name[:1].isupper() and name not in _VALUES
+    made = layers and name[:1].isupper()
     return _LAYERS if made and not is_often(draft, call) else ""  # one for each batch is noise
 
 

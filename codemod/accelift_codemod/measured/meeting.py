@@ -51,6 +51,12 @@ def parting(draft: Draft, node: ast.AST, asked: Sequence[ast.expr] = (), depth: 
     return None
 
 
+def parting_reads(draft: Draft, read: ast.Call) -> ast.expr | None:
+    """The test by which some processes come to one of the places where all ask for a file."""
+    tests = (parting(draft, statement) for statement in draft.asking(read))
+    return next((test for test in tests if test is not None), None)
+
+
 def unawaited(draft: Draft, read: ast.AST, test: ast.expr) -> Finding:
     """What is told of a read before which nothing waits, as not all processes come there."""
     return draft.finding(

@@ -14,9 +14,9 @@ from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import later
 from accelift_codemod.measured.attributes import library_made
-from accelift_codemod.measured.choices import SPELLED, choices
+from accelift_codemod.measured.choices import SPELLED, caught, choices
 from accelift_codemod.measured.onward import Read, around, function_of, is_within, reached, targets
-from accelift_codemod.measured.switches import switched_by
+from accelift_codemod.measured.switches import is_set_back, switched_by
 
 _DEPTH = 3  # of functions that are looked into for what they do
 # What trains otherwise once it is told a number.
@@ -125,7 +125,9 @@ def _feeds(draft: Draft, node: ast.expr) -> bool:
 def _goes_another_way(draft: Draft, statement: ast.stmt | ast.expr, saves: bool) -> bool:
     """Whether processes that do not run a statement would train otherwise than those that do."""
     for node in walk(statement):
-        if isinstance(node, (ast.Break, ast.Continue, ast.Assert)) or _ends(draft, node):
+        if isinstance(node, (ast.Break, ast.Continue)) or _ends(draft, node):
+            return True
+        if isinstance(node, ast.Assert) and caught(draft, node):
             return True
         if isinstance(node, ast.Return) and _in_training(draft, node):
             return True
@@ -197,7 +199,7 @@ def _keeps_copy(draft: Draft, node: ast.AST) -> bool:
 
 def _changes(draft: Draft, node: ast.AST) -> bool:
     """Whether a node changes what is trained, or how: an optimizer, a schedule, weights, what has gradients."""
-    if updates(draft, node) or switched_by(draft, node):
+    if updates(draft, node) or (switched_by(draft, node) and not is_set_back(draft, node)):
         return True
     if isinstance(node, (ast.Assign, ast.AugAssign)):
         if any(isinstance(target, ast.Attribute) and _feeds(draft, target.value) for target in targets(node)):

@@ -13,6 +13,7 @@ from accelift_codemod.measured.onward import targets
 
 _GRADIENTS = frozenset({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled"})
 _METHODS = frozenset({"train", "requires_grad_"})
+_MODES = frozenset({"train", "eval"})
 _DEALING = frozenset("parameters named_parameters modules named_modules children named_children".split())
 # What layers and losses of torch.nn are told once and ask themselves for in each pass.
 _SETTINGS = frozenset(
@@ -27,7 +28,7 @@ def switched_by(draft: Draft, node: ast.AST) -> list[ast.expr]:
     """What a node tells a network, a layer or a loss that computes by it: `net.train(flag)`, `net.drop.p = rate`."""
     if isinstance(node, ast.Call):
         func = node.func
-        told = [*node.args, *(k.value for k in node.keywords)]
+        told = [v for v in (*node.args, *(k.value for k in node.keywords)) if not _is_as_it_was(draft, v)]
         if draft.facts.resolver.qualified(func) in _GRADIENTS:
             return told
         if isinstance(func, ast.Attribute) and func.attr in _METHODS and _computes(draft, func.value):
@@ -41,6 +42,43 @@ def switched_by(draft: Draft, node: ast.AST) -> list[ast.expr]:
         return []
     attributes = [target for target in targets(node) if isinstance(target, ast.Attribute)]
     return [node.value] if any(_asks(draft, t.value, t.attr, node.value) for t in attributes) else []
+
+
+def is_set_back(draft: Draft, node: ast.AST) -> bool:
+    """Whether what a node switches is switched again in the same block, so that it is as it was when that is done, or
+    lasts no longer than that: `with torch.set_grad_enabled(False):`."""
+    parents, switched = draft.facts.index.parents, _switched(node)
+    if isinstance(parents[node], ast.withitem):
+        return True
+    statement = draft.facts.index.statement(node)
+    while switched:
+        block, _ = draft.facts.index.block(statement)
+        others = (n for s in block for n in walk(s) if n is not node)
+        if any(_switched(other) == switched for other in others):
+            return True
+        around = parents[statement]
+        if not isinstance(around, (ast.Try, ast.With)):
+            break
+        statement = around
+    return False
+
+
+def _is_as_it_was(draft: Draft, value: ast.expr) -> bool:
+    """Whether a mode is one that was asked for: `was = net.training`, `was = torch.is_grad_enabled()`."""
+    asked = draft.facts.resolver.set_once(value) or value
+    if isinstance(asked, ast.Call):
+        return draft.facts.resolver.qualified(asked.func) == "torch.is_grad_enabled"
+    return isinstance(asked, ast.Attribute) and asked.attr == "training"
+
+
+def _switched(node: ast.AST) -> str:
+    """How what a node switches is spelled, if it is one thing: the network of `net.eval()`, the attribute `net.p`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return f"{ast.dump(node.func.value)}.train" if node.func.attr in _MODES else ""
+    set_here = targets(node) if isinstance(node, ast.stmt) else []
+    if len(set_here) == 1 and isinstance(set_here[0], ast.Attribute):
+        return f"{ast.dump(set_here[0].value)}={set_here[0].attr}"
+    return ""
 
 
 def _computes(draft: Draft, node: ast.expr) -> bool:

@@ -83,7 +83,7 @@ exported = onnx.load("model.onnx")
         for read in (r for r in reads if not self._loads(draft, r)):
             of[read] += [w for w, given in saves if self._reads_back(draft, read, w, given)]
         back = {read: writes for read, writes in of.items() if writes and self._meets(draft, draft.asked(read))}
-        parted = {read: meeting.parting(draft, draft.asked(read)) for read in back}
+        parted = {read: meeting.parting_reads(draft, read) for read in back}
         yield from (meeting.unawaited(draft, read, test) for read, test in parted.items() if test is not None)
         back = {read: writes for read, writes in back.items() if parted[read] is None}
         waited = [read for read in back if not self._is_late(draft, read, back)]

@@ -77,7 +77,7 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
                 yield from self._save(draft, call)
         loads = (c for c in draft.calls if draft.facts.resolver.qualified(c.func) == "torch.load")
         reads = [c for c in loads if saves and self._reads_back(draft, c, saves)]
-        parted = {read: meeting.parting(draft, draft.asked(read)) for read in reads}
+        parted = {read: meeting.parting_reads(draft, read) for read in reads}
         yield from (meeting.unawaited(draft, read, test) for read, test in parted.items() if test is not None)
         yield from draft.awaited(_RULE, (self._looked_for(draft, r) for r, test in parted.items() if test is None))
         for read in (c for c in reads if self._loads_network(draft, c, saves)):

@@ -1,0 +1,67 @@
+"""Where all processes wait for the main one: never in a line, or a function, that the main process runs alone."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.plan import Edit, Operation, Span
+
+if TYPE_CHECKING:
+    from accelift_codemod.draft import Draft
+
+WAIT = "wait_for_everyone()"
+
+
+def run_by_all(draft: Draft, node: ast.AST) -> list[ast.AST]:
+    """Where all processes run a node: itself; or where the lambda is called that has it, or the function, if other
+    calls of that are the main process's alone."""
+    found: dict[ast.AST, None] = {}
+    queue, seen = [node], set[ast.AST]()
+    while queue:
+        current = queue.pop()
+        if current in seen or draft.guarded(current):
+            continue
+        seen.add(current)
+        called: list[ast.AST] = [*draft.blueprint.timeline.reads_of_lambda(current)]
+        function = draft.function(current)
+        if not called and isinstance(function, FUNCTIONS) and _is_guarded_somewhere(draft, function):
+            called = [*draft.facts.resolver.sites(function)]
+        elif not called:
+            found[current] = None
+        queue += called
+    return [*found]
+
+
+def _is_guarded_somewhere(draft: Draft, function: Function) -> bool:
+    """Whether one of the calls that lead to a function is in a line that is the main process's alone."""
+    queue, seen = [function], {function}
+    while queue:
+        for site in draft.facts.resolver.sites(queue.pop()):
+            if draft.guarded(site):
+                return True
+            caller = draft.function(site)
+            if isinstance(caller, FUNCTIONS) and caller not in seen:
+                seen.add(caller)
+                queue.append(caller)
+    return False
+
+
+def settle(draft: Draft) -> None:
+    """Once it is known what the main process does alone, waits in functions that it calls there are put before their
+    other calls."""
+    for edit in [e for e in draft.edits if is_wait(e)]:
+        function = draft.function(edit.node) if edit.node is not None else None
+        if not isinstance(function, FUNCTIONS) or not _is_guarded_somewhere(draft, function):
+            continue
+        places = [place for site in draft.facts.resolver.sites(function) for place in run_by_all(draft, site)]
+        draft.remove(edit)
+        for statement in dict.fromkeys(map(draft.facts.index.statement, places)):
+            if not any(map(is_wait, draft.edits_at(statement))):
+                draft.add(replace(edit, node=statement, span=Span.of(statement)))
+
+
+def is_wait(edit: Edit) -> bool:
+    return edit.operation is Operation.BEFORE and WAIT in edit.code
