@@ -8,6 +8,7 @@ from tests.codemod.scripts import findings, script, severities
 
 WORK = "import torch.multiprocessing as mp\n\n\ndef work(i):\n    return 2 * i"
 POOL = 'if __name__ == "__main__":\n    with mp.get_context("{}").Pool(2) as pool:\n        pool.map(work, range(4))'
+SPAWN = 'mp.set_start_method("spawn", force=True)'
 LOADER = 'loader = DataLoader(data, batch_size=16, num_workers=2, multiprocessing_context="{}")'
 
 
@@ -16,7 +17,9 @@ LOADER = 'loader = DataLoader(data, batch_size=16, num_workers=2, multiprocessin
     [
         {"after": POOL.format("spawn")},
         {"after": POOL.format("forkserver")},
-        {"setup": 'mp.set_start_method("spawn", force=True)'},
+        {"setup": SPAWN, "loader": "loader = DataLoader(data, batch_size=16, num_workers=2)"},
+        {"setup": SPAWN, "loader": "loader = DataLoader(data, **{'batch_size': 16, 'num_workers': 2})"},
+        {"setup": SPAWN, "after": "worker = mp.Process(target=work)"},
         {"loader": LOADER.format("spawn")},
     ],
 )
@@ -34,6 +37,18 @@ def test_told_of(slots: dict[str, str]) -> None:
     ],
 )
 def test_forks_have_it(slots: dict[str, str]) -> None:
+    assert "SPAWN-IMPORT" not in findings(script(definitions=WORK, **slots))
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"setup": SPAWN},
+        {"setup": SPAWN, "loader": "loader = DataLoader(data, batch_size=16, num_workers=0)"},
+        {"setup": 'lock = mp.get_context("spawn").Lock()', "loader": "loader = DataLoader(data, 16, num_workers=2)"},
+    ],
+)
+def test_nothing_is_started(slots: dict[str, str]) -> None:
     assert "SPAWN-IMPORT" not in findings(script(definitions=WORK, **slots))
 
 
