@@ -179,3 +179,15 @@ def test_what_is_averaged_is_not_told_of() -> None:
 def test_an_assertion_of_something_else_after_an_epoch() -> None:
     end = "if loss.item() < 9:\n    assert len(loader) > 1\n    print('low')"
     assert "batch_mean" not in converted(script(epoch_end=end))
+
+
+@pytest.mark.parametrize(
+    "method", ["def text(self):\n    return f'{self.last:.2f}'", "def mean(self):\n    return round(self.last, 2)"]
+)
+def test_what_a_network_only_tells(method: str) -> None:
+    kept = textwrap.indent(f"last = 0\n\n{method}", "    ")
+    name = method[4:].partition("(")[0]
+    text = script(batch_end="model.last = loss.item()", epoch_end=f"print(model.{name}())")
+    assert "COLL-RANKFLOW" not in findings(
+        text.replace("        return self.layer(x)\n", f"        return self.layer(x)\n\n{kept}\n")
+    )

@@ -19,7 +19,7 @@ LOADER = 'loader = DataLoader(data, batch_size=16, num_workers=2, multiprocessin
         {"after": POOL.format("forkserver")},
         {"setup": SPAWN, "loader": "loader = DataLoader(data, batch_size=16, num_workers=2)"},
         {"setup": SPAWN, "loader": "loader = DataLoader(data, **{'batch_size': 16, 'num_workers': 2})"},
-        {"setup": SPAWN, "after": "worker = mp.Process(target=work)"},
+        {"setup": SPAWN, "after": "pool = mp.Pool(2)"},
         {"loader": LOADER.format("spawn")},
     ],
 )

@@ -6,11 +6,12 @@ import ast
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Kind, Role
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.attributes import declared_by, own_class
 from accelift_codemod.measured.onward import targets
 
+_COMPUTING = frozenset({"forward", "__call__"})
 _GRADIENTS = frozenset({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled"})
 _METHODS = frozenset({"train", "requires_grad_"})
 _MODES = frozenset({"train", "eval"})
@@ -109,11 +110,39 @@ def _asks(draft: Draft, base: ast.expr, name: str, value: ast.expr) -> bool:
 
 
 def _reads(draft: Draft, cls: ast.AST | None, name: str) -> bool:
-    """Whether a method of a class other than the constructor reads an attribute, not only to show it."""
+    """Whether a method of a class that computes reads an attribute, not only to show it."""
     methods = [m for m in getattr(cls, "body", ()) if isinstance(m, FUNCTIONS) and m.name != "__init__"]
+    methods = [m for m in methods if _is_run(draft, m, methods)]
     reads = (n for m in methods for n in walk(m) if isinstance(n, ast.Attribute) and n.attr == name)
     loads = (n for n in reads if isinstance(n.ctx, ast.Load))
-    return any(not isinstance(draft.facts.index.statement(read), ast.Expr) for read in loads)
+    parents = draft.facts.index.parents
+    used = (read for read in loads if not isinstance(parents[read], ast.FormattedValue))
+    return any(not isinstance(draft.facts.index.statement(read), ast.Expr) for read in used)
+
+
+def _is_run(draft: Draft, method: Function, methods: list[Function]) -> bool:
+    """Whether a method is run by those that Python calls, such as `forward`, or for more than what it does: nobody
+    computes with the text that one returns, or with what is shown."""
+    queue, seen = [method], {method}
+    while queue:
+        current = queue.pop()
+        if current.name in _COMPUTING:
+            return True
+        for site in draft.facts.resolver.sites(current):
+            caller = draft.facts.index.function(site)
+            if caller in methods and isinstance(caller, FUNCTIONS):
+                if caller not in seen:
+                    seen.add(caller)
+                    queue.append(caller)
+            elif draft.facts.index.enclosing_loops(site) and not _is_shown(draft, site):
+                return True
+    return False
+
+
+def _is_shown(draft: Draft, call: ast.Call) -> bool:
+    """Whether what a call returns is handed to a line that is there for something else, such as one that prints."""
+    statement = draft.facts.index.statement(call)
+    return isinstance(statement, ast.Expr) and statement.value is not call
 
 
 def _is_number(draft: Draft, value: ast.expr) -> bool:
