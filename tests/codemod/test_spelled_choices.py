@@ -71,6 +71,9 @@ def test_some_would_wait(backward: str) -> None:
     [
         "print('low' if loss.item() < 1 else 'high')",
         "low = loss.item() < 1 and epoch > 1",
+        "match x:\n    case torch.Tensor():\n        pass\n    case _:\n        continue",
+        "try:\n    assert loss.item() < 100\nexcept AssertionError as error:\n    print(error)",
+        "try:\n    assert torch.isfinite(loss)\n    print('fine')\nexcept AssertionError:\n    print('not')",
         "if loss.item() < 1:\n    with torch.set_grad_enabled(False):\n        print(model(x))",
         "if loss.item() < 1:\n    model.train(False)\n    print(model(x).shape)\n    model.train(True)",
         "if loss.item() < 1:\n    was = model.training\n    model.eval()\n    print(x)\n    model.train(was)",
@@ -191,3 +194,15 @@ def test_what_a_network_only_tells(method: str) -> None:
     assert "COLL-RANKFLOW" not in findings(
         text.replace("        return self.layer(x)\n", f"        return self.layer(x)\n\n{kept}\n")
     )
+
+
+def test_an_assertion_that_is_caught_before_a_step() -> None:
+    step = "try:\n    assert loss.item() < 100\n    optimizer.step()\nexcept AssertionError:\n    pass"
+    assert severities(script(step=step), "COLL-RANKFLOW") == ["error"]
+
+
+def test_a_data_set_that_keeps_what_it_does_not_ask_for() -> None:
+    data = "class Data(TensorDataset):\n    seen = 0"
+    made = "data = Data(torch.arange(512.0).view(64, 8), torch.arange(64) % 3)"
+    text = script(definitions=data, data=made, batch_end="if loss.item() < 1:\n    data.seen = 1")
+    assert "COLL-RANKFLOW" not in findings(text)

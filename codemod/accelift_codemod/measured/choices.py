@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, LOOPS
 from accelift_codemod.facts.tree import walk
 
 Part = ast.stmt | ast.expr
@@ -18,8 +18,8 @@ SPELLED = (ast.IfExp, ast.BoolOp, ast.Match, ast.Assert)
 
 
 def choices(draft: Draft, node: ast.AST) -> Iterator[tuple[ast.expr, list[Part]]]:
-    """What a node goes by, and what is run or not as that comes out. An assertion that nothing catches ends the job,
-    and one that is caught is run by itself: what comes after it is not."""
+    """What a node goes by, and what is run or not as that comes out. An assertion that nothing catches ends the job;
+    it stands for itself where one that is caught leaves a loop."""
     if isinstance(node, ast.IfExp):
         yield node.test, [node.body, node.orelse]
     elif isinstance(node, ast.BoolOp):
@@ -27,18 +27,48 @@ def choices(draft: Draft, node: ast.AST) -> Iterator[tuple[ast.expr, list[Part]]
             yield value, list(node.values[place:])
     elif isinstance(node, ast.Match):
         bodies: list[Part] = [statement for case in node.cases for statement in case.body]
-        yield node.subject, bodies
+        if any(_is_value(n) for case in node.cases for n in walk(case.pattern)):
+            yield node.subject, bodies
         for place, case in enumerate(node.cases):
             if case.guard is not None:
                 yield case.guard, [statement for later in node.cases[place:] for statement in later.body]
-    elif isinstance(node, ast.Assert) and caught(draft, node):
-        yield node.test, [node]
+    elif isinstance(node, ast.Assert) and (parts := caught(draft, node)):
+        yield node.test, parts
 
 
-def caught(draft: Draft, statement: ast.stmt) -> bool:
-    """Whether it is caught in its function that an assertion failed, to go on elsewhere."""
+def _is_value(pattern: ast.AST) -> bool:
+    """Whether a pattern compares a value; what is matched otherwise is only of some kind, or not."""
+    return isinstance(pattern, ast.MatchValue) or (
+        isinstance(pattern, ast.MatchSingleton) and pattern.value is not None
+    )
+
+
+def caught(draft: Draft, statement: ast.Assert) -> list[Part]:
+    """What is run or not as an assertion holds, if it is caught in its function that it does not: what comes after it
+    and what handles that; the assertion itself, if a loop is left."""
     child: ast.AST = statement
+    behind: list[Part] = []
     for parent in draft.facts.index.ancestors(statement):
+        if isinstance(parent, FUNCTIONS):
+            return []
+        if isinstance(child, ast.stmt):
+            block, place = draft.facts.index.block(child)
+            behind += block[place + 1 :]
+        if isinstance(parent, ast.Try) and child in parent.body:
+            handlers = [handler for handler in parent.handlers if draft.caught(handler) - _OTHERS]
+            if handlers:
+                handled: list[Part] = [s for handler in handlers for s in handler.body]
+                return [*behind, *parent.orelse, *handled] or [ast.Pass()]
+        if isinstance(parent, LOOPS):
+            return [statement] if _is_handled(draft, parent) else []
+        child = parent
+    return []
+
+
+def _is_handled(draft: Draft, node: ast.AST) -> bool:
+    """Whether it is caught around a node, in its function, that an assertion failed."""
+    child = node
+    for parent in draft.facts.index.ancestors(node):
         if isinstance(parent, FUNCTIONS):
             return False
         if isinstance(parent, ast.Try) and child in parent.body:

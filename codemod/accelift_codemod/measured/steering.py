@@ -80,7 +80,8 @@ def _is_steered(draft: Draft, read: Read, node: ast.AST, saves: bool) -> bool:
         return True
     if isinstance(node, SPELLED):
         for test, parts in choices(draft, node):
-            if is_within(draft, read, test) and any(_goes_another_way(draft, part, saves) for part in parts):
+            leaves = node in parts  # an assertion
+            if is_within(draft, read, test) and (leaves or any(_goes_another_way(draft, p, saves) for p in parts)):
                 return True
         return False
     if isinstance(node, ast.Call):
@@ -98,7 +99,7 @@ def _is_steered(draft: Draft, read: Read, node: ast.AST, saves: bool) -> bool:
         return (
             sets_group(draft, node)
             or _weighs(draft, node)
-            or any(isinstance(target, ast.Attribute) and _feeds(draft, target.value) for target in targets(node))
+            or any(isinstance(target, ast.Attribute) and _sets(draft, target) for target in targets(node))
         )
     if isinstance(node, (ast.For, ast.AsyncFor)):
         return draft.facts.loops.reaches_backward(node.body) and is_within(draft, read, node.iter)
@@ -122,13 +123,28 @@ def _feeds(draft: Draft, node: ast.expr) -> bool:
     return bool(origins) and any(v.origin in origins for a in given for v in draft.facts.resolver.values(a))
 
 
+def _sets(draft: Draft, target: ast.Attribute) -> bool:
+    """Whether what is set is an attribute that such an object asks itself for, as far as its class is known."""
+    if not _feeds(draft, target.value):
+        return False
+    values = draft.facts.resolver.values(target.value)
+    classes = [v.declaration for v in values]
+    known = bool(classes) and all(isinstance(cls, ast.ClassDef) for cls in classes)
+    lines = (cls for of in classes for cls in draft.facts.resolver.ancestry(of)) if known else ()
+    bodies = [m for cls in lines for m in cls.body if isinstance(m, FUNCTIONS) and m.name != "__init__"]
+    reads = (n for m in bodies for n in walk(m) if isinstance(n, ast.Attribute) and n.attr == target.attr)
+    return not known or any(isinstance(n.ctx, ast.Load) for n in reads)
+
+
 def _goes_another_way(draft: Draft, statement: ast.stmt | ast.expr, saves: bool) -> bool:
     """Whether processes that do not run a statement would train otherwise than those that do."""
     for node in walk(statement):
         if isinstance(node, (ast.Break, ast.Continue)) or _ends(draft, node):
             return True
-        if isinstance(node, ast.Assert) and caught(draft, node):
-            return True
+        if isinstance(node, ast.Assert):
+            behind = caught(draft, node)
+            if node in behind or any(_goes_another_way(draft, part, saves) for part in behind):
+                return True
         if isinstance(node, ast.Return) and _in_training(draft, node):
             return True
     return acts(draft, [statement], saves, _DEPTH) or meets(draft, [statement])
@@ -202,7 +218,7 @@ def _changes(draft: Draft, node: ast.AST) -> bool:
     if updates(draft, node) or (switched_by(draft, node) and not is_set_back(draft, node)):
         return True
     if isinstance(node, (ast.Assign, ast.AugAssign)):
-        if any(isinstance(target, ast.Attribute) and _feeds(draft, target.value) for target in targets(node)):
+        if any(isinstance(target, ast.Attribute) and _sets(draft, target) for target in targets(node)):
             return True
     if isinstance(node, ast.Assign):
         return any(isinstance(t, ast.Attribute) and t.attr == "requires_grad" for t in node.targets)
