@@ -30,6 +30,8 @@ def found(setup: str, **slots: str) -> list[str]:
     "folder",
     [
         "folder = f'runs/{time.time()}'",
+        "folder = f'runs/{time.time():.0f}'",
+        "folder = f'runs/{clock.now():%H-%M}'",
         "folder = 'runs/' + time.strftime('%Y%m%d-%H%M%S')",
         "folder = os.path.join('runs', str(int(time.time())))",
         "folder = os.path.join('runs', clock.now().strftime('%b%d_%H-%M-%S'))",
@@ -76,6 +78,8 @@ def test_folders_of_a_run(setup: str, folder: str, count: int) -> None:
     [
         "folder = 'runs/first'",
         "folder = time.strftime('%Y-%m-%d')",  # but at midnight
+        "folder = f'runs/{clock.now():%Y-%m-%d}'",
+        "folder = f'runs/{clock.now().year}'",
         "folder = str(clock.now().date())",
         "random.seed(1)\nfolder = 'run%d' % random.randint(0, 1000)",
         "started = time.time()\nfolder = 'runs'",

@@ -17,6 +17,7 @@ TIMES = frozenset(
 OF_ITS_OWN = frozenset("tempfile.mkdtemp tempfile.mkstemp tempfile.mktemp tempfile.TemporaryDirectory".split())
 # What a date that is written out tells of the time.
 _FINE = ("%H", "%M", "%S", "%f", "%s", "%T", "%X", "%c", "%R", "%r")
+_DAYS = frozenset({"year", "month", "day"})
 
 
 def is_time(resolver: Resolver, call: ast.Call) -> bool:
@@ -28,6 +29,12 @@ def _of_day(resolver: Resolver, call: ast.Call) -> bool:
     """Whether nothing is left of the time but the day: `strftime("%Y-%m-%d")`."""
     spelled = call
     parent = resolver.index.parents.get(call)
+    of_date = (resolver.qualified(call.func) or "").startswith("datetime.")
+    if of_date and isinstance(parent, ast.FormattedValue) and parent.format_spec is not None:
+        parts = parent.format_spec.values if isinstance(parent.format_spec, ast.JoinedStr) else []
+        return bool(parts) and all(_tells_day(part) for part in parts)
+    if isinstance(parent, ast.Attribute) and parent.attr in _DAYS:
+        return True
     if isinstance(parent, ast.Attribute) and parent.attr in ("strftime", "date"):
         outer = resolver.index.parents.get(parent)
         if parent.attr == "date":
@@ -35,7 +42,10 @@ def _of_day(resolver: Resolver, call: ast.Call) -> bool:
         spelled = outer if isinstance(outer, ast.Call) else call
     elif resolver.qualified(call.func) != "time.strftime":
         return False
-    form = spelled.args[0] if spelled.args else None
-    return (
-        isinstance(form, ast.Constant) and isinstance(form.value, str) and not any(part in form.value for part in _FINE)
-    )
+    return bool(spelled.args) and _tells_day(spelled.args[0])
+
+
+def _tells_day(form: ast.expr) -> bool:
+    """Whether a date that is written out in a format tells nothing finer than the day."""
+    written = form.value if isinstance(form, ast.Constant) else None
+    return isinstance(written, str) and not any(part in written for part in _FINE)
