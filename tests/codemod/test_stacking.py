@@ -36,6 +36,11 @@ def evaluation(body: str, loop: str = EVALUATES, imports: str = "") -> str:
         f"xs, ys = [], []\nfor x, y in samples:\n    xs.append(x.float())\n    ys.append(y)\n{STACKED}",
         f"xs = [samples[i][0] for i in range(len(samples))]\nys = [s[1] for s in samples]\n{STACKED}",
         "return torch.utils.data.default_collate(samples)",
+        f"xs, ys = zip(*[(x / 255, y) for x, y in samples])\n{STACKED}",
+        f"xs, ys = list(zip(*samples))\nxs = [torch.tensor([float(v) for v in x]) for x in xs]\n{STACKED}",
+        "parts = list(zip(*samples))\nreturn torch.stack(parts[0]) / 255, torch.tensor(parts[1]).long()",
+        "xs, ys = [], []\nfor i in range(len(samples)):\n    x, y = samples[i]\n    xs.append(x)\n    ys.append(y)\n"
+        + STACKED,
         "return tuple(map(torch.stack, zip(*samples)))",
         "return torch.tensor(np.array([s[0] for s in samples])), torch.tensor([s[1] for s in samples])",
     ],
@@ -67,6 +72,17 @@ def test_the_entries_of_a_dict_are_gathered() -> None:
         "return torch.cat([s[0] for s in samples]), torch.cat([s[1] for s in samples])",
         "return np.stack([s[0] for s in samples]), np.array([s[1] for s in samples])",
         f"xs, ys = zip(*samples)\ncollate.seen = len(xs)\n{STACKED}",
+        f"first = samples[0][0]\nxs, ys = zip(*[(x - first, y) for x, y in samples])\n{STACKED}",
+        f"xs, ys = zip(*samples)\nxs = xs[::-1]\n{STACKED}",
+        f"xs, ys = zip(*samples)\nxs = [torch.stack(xs)[0] - x for x in xs]\n{STACKED}",
+        "xs, ys = zip(*samples)\nxs = torch.stack(xs)\nreturn xs / xs[0], torch.tensor(ys)",
+        f"xs = [samples[i - 1][0] for i in range(len(samples))]\nys = [s[1] for s in samples]\n{STACKED}",
+        f"xs = [x * i for i, (x, y) in enumerate(samples)]\nys = [y for x, y in samples]\n{STACKED}",
+        "xs, ys, last = [], [], 0\nfor x, y in samples:\n    xs.append(x + last)\n    ys.append(y)\n    last = x\n"
+        + STACKED,
+        "xs, ys = [], []\nfor x, y in samples:\n    xs.append(x + sum(xs))\n    ys.append(y)\n" + STACKED,
+        "xs, ys = [], []\nfor x, y in samples:\n    seen.append(x)\n    xs.append(x + seen[0])\n    ys.append(y)\n"
+        + STACKED,
         f"xs, ys = zip(*samples)\nif len(xs) > 3:\n    xs, ys = xs[1:], ys[1:]\n{STACKED}",
     ],
 )
@@ -74,6 +90,24 @@ def test_what_goes_by_the_samples_around_is_not(body: str) -> None:
     text = evaluation(body, imports="import numpy as np")
     assert "EVAL-REPLICATED" in findings(text)
     assert "gather_for_metrics" not in converted(text)
+
+
+def test_a_method_and_what_it_calls_are_followed() -> None:
+    text = evaluation("return samples").replace("collate_fn=collate", "collate_fn=Collator()")
+    collator = """\
+class Collator:
+    def __call__(self, samples):
+        return self.stacked(samples, 0), self.stacked(samples, 1)
+
+    def stacked(self, samples, place):
+        return torch.stack([{} for s in samples])
+
+
+"""
+    before = "def collate(samples)"
+    known = text.replace(before, collator.format("torch.as_tensor(s[place])") + before)
+    assert "EVAL-REPLICATED" not in findings(known)
+    assert "EVAL-REPLICATED" in findings(text.replace(before, collator.format("samples[0][place]") + before))
 
 
 @pytest.mark.parametrize("collate", ["lib.collate", "data.collate", "lib.Collator(8)"])
