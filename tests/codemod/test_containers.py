@@ -374,6 +374,22 @@ def test_what_is_moved_is_told_apart_as_before(made: str, moved: str, entries: s
 @pytest.mark.parametrize(
     "nets",
     [
+        "nets = [nn.Linear(8, 3)]\nnets.append(Net())\nnets = [net.to(device) for net in nets]",
+        "nets = [nn.Linear(8, 3)]\nnets = [net.to(device) for net in nets]\nnets.append(Net())",
+    ],
+)
+def test_what_is_put_into_a_list_is_in_the_moved_one_once(nets: str) -> None:
+    training = {**SEVERAL, "forward": "for net, optimizer in zip(nets, optimizers):\n    optimizer.zero_grad()"}
+    training["optimizer"] = "optimizers = [torch.optim.SGD(net.parameters(), lr=0.1) for net in nets]"
+    assert prepared(script(**{**training, "model": nets}))[0].startswith("nets[0], nets[1], loader")
+
+
+@pytest.mark.parametrize(
+    "nets",
+    [
+        "old = [nn.Linear(8, 3)]\nnets = [net.to(device) for net in old]\nold.append(Net())",  # not in `nets`
+        "old = [nn.Linear(8, 3), Net()]\nold.reverse()\nnets = [net.to(device) for net in old]",
+        "nets = [nn.Linear(8, 3), Net()]\nnets = [net.to(device) for net in reversed(nets)]",
         "nets = [Net() for _ in range(3)]\nnets = [net.to(device) for net in nets if net.layer]",  # perhaps not all
         "nets = [Net() for _ in range(3)]\nnets = [net.to(device) for net in nets for _ in range(2)]",  # each twice
         "nets = [Net() for _ in range(3)]\nnets = [nets[0].to(device) for net in nets]",

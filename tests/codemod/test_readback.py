@@ -588,6 +588,16 @@ def test_a_lambda_that_reads_is_waited_for_where_it_is_called(calls: str) -> Non
     assert converted(text).count(WAIT) == 1
 
 
+def test_what_a_lambda_has_by_default_is_worked_out_where_it_is_made() -> None:
+    make = "restore = lambda s=copy.deepcopy(model.state_dict()): model.load_state_dict(s)"
+    text = script(
+        imports="import copy",
+        optimizer=f"optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n{make}",
+        after="restore()",
+    )
+    assert "lambda s=copy.deepcopy(model.state_dict()): accelerator.unwrap_model(" in converted(text)
+
+
 def test_a_lambda_that_is_called_before_the_model_is_prepared_reads_it_as_it_is() -> None:
     make = "count = lambda: sum(p.numel() for p in model.layer.parameters())\nprint(count())"
     assert "count = lambda: sum(p.numel() for p in model.layer.parameters())" in converted(

@@ -35,6 +35,8 @@ class Contents:
         if binding.how is not How.ASSIGN or binding.path:
             return values
         entries = self.resolver.fills(binding.scope, binding.name).entries
+        if entries and self._is_again(binding, values):
+            return values
         container = self._container(binding.value, values) if entries else None
         if container is None:
             return values
@@ -48,6 +50,13 @@ class Contents:
             return (replace(container, inner=(*container.inner, *(given for _, given in put))),)
         either = parts.unique(v for part in (*container.inner, *(given for _, given in put)) for v in part)
         return (Value(Role.SEQUENCE, container.origin, inner=(either,)),)
+
+    def _is_again(self, binding: Binding, values: Values) -> bool:
+        """Whether a list takes the place of the one that it is made of, and so has what is put into that already."""
+        made = binding.value
+        over = made.generators[0].iter if isinstance(made, ast.ListComp) else None
+        same = all(v.origin is made and v.role is Role.TUPLE for v in values)
+        return same and isinstance(over, ast.Name) and over.id == binding.name
 
     def _put(self, binding: Binding, entries: list[Fill]) -> tuple[list[tuple[Fill, Values]], bool]:
         """What entries of a variable's container may be, and whether some of it are objects that train."""

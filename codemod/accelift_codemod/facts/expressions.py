@@ -11,7 +11,7 @@ from accelift_codemod.facts import library, parts
 from accelift_codemod.facts.calls import Calls
 from accelift_codemod.facts.classes import is_static
 from accelift_codemod.facts.contents import KEPT
-from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, parameters
+from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, parameters, position
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.values import Role, Value, Values
@@ -105,13 +105,24 @@ class Expressions:
             if not pair or not _is(node.key, pair[0]):
                 return ()
             over, target = method.value, pair[1]
-        if more or each.ifs or each.is_async or not _is(_itself(entry), target):
+        if more or each.ifs or each.is_async or not _is(_itself(entry), target) or not self._has_all(over, node):
             return ()
         values = self.resolver.values(over)
         role = Role.DICT if isinstance(node, ast.DictComp) else Role.TUPLE
         if any(v.role is not role or any(one.role not in KEPT for i in v.inner for one in i) for v in values):
             return ()
         return tuple(replace(v, origin=node) for v in values)
+
+    def _has_all(self, over: ast.expr, made: ast.expr) -> bool:
+        """Whether what is known of a list or dict is in it where another is made of it: nothing is put into it later,
+        unless that other one takes its place."""
+        owner = self.index.scope(over).owner(over.id) if isinstance(over, ast.Name) else None
+        if not isinstance(over, ast.Name) or owner is None:
+            return False  # `reversed(nets)`
+        if any(b.value is made and not b.path for b in owner.bindings[over.id]):
+            return True
+        fills = self.resolver.fills(owner, over.id)
+        return not fills.otherwise and all(position(fill.node) < position(made) for fill in fills.entries)
 
     def _subscript(self, node: ast.Subscript) -> Values:
         values = self.resolver.values(node.value)

@@ -58,6 +58,8 @@ class Timeline:
         """Where a lambda around a node is called, or handed on, if a variable is set to it, and to nothing else."""
         inner = next((n for n in self.index.ancestors(node) if isinstance(n, (ast.Lambda, ast.stmt))), None)
         statement = self.index.parents.get(inner) if isinstance(inner, ast.Lambda) else None
+        if isinstance(inner, ast.Lambda) and inner.args in self.index.ancestors(node):
+            return []  # a default value, which is computed where the lambda is made
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or statement.value is not inner:
             return []
         target = statement.targets[0]
