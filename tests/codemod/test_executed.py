@@ -31,7 +31,12 @@ GROUP = "@click.group()\ndef app():\n    pass"
 
 def program(made: str, decorated: str, after: str = 'if __name__ == "__main__":\n    app()') -> str:
     definitions = COMMANDS.format(made=made, decorated=decorated, loop=TRAINS)
-    return script(imports="import click\nimport typer\nimport lib", definitions=definitions, after=after, **NO_BODY)
+    return script(
+        imports="import click\nimport typer\nimport flask\nimport celery\nimport lib",
+        definitions=definitions,
+        after=after,
+        **NO_BODY,
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,6 +71,8 @@ def test_a_command_that_calls_what_trains() -> None:
         ("app = None", "@app.command()", "app()"),
         ("class App:\n    def command(self, f):\n        return f\napp = App()", "@app.command", "print(app)"),
         ("app = torch.no_grad", "@app.command", "print(app)"),
+        ("app = flask.Flask(__name__)", '@app.route("/fit")', "app.run(port=8000)"),  # several servers of one port
+        ("app = celery.Celery()", "@app.task", "app.worker_main()"),
     ],
 )
 def test_what_nothing_runs(made: str, decorated: str, after: str) -> None:

@@ -2,6 +2,7 @@
 
 An object of a library, or a function that one has decorated, may keep functions to run them by the command line:
 `@app.command()`, and `app()`. Of these, the ones that train count; those that only evaluate are scripts of their own.
+What a server runs when it is asked to, or a queue of tasks, is no command: only one process would be asked.
 """
 
 from __future__ import annotations
@@ -16,6 +17,13 @@ from accelift_codemod.facts.uses import reads
 
 _Home = ast.AST | None  # a function; None for the module
 _Graph = dict[_Home, list[_Home]]
+# Libraries whose objects keep functions for whoever asks for them, over a network or by the clock.
+_SERVERS = frozenset(
+    "aiogram aiohttp airflow apscheduler arq bentoml bottle celery dagster dash discord django dramatiq falcon fastapi "
+    "faust flask flask_restful flask_restx flask_socketio gradio grpc huey litestar litserve modal nicegui panel "
+    "prefect pywebio quart ray rq sanic schedule slack_bolt socketio starlette streamlit telebot telegram tornado "
+    "xmlrpc".split()
+)
 
 
 def functions(resolver: Resolver) -> frozenset[ast.AST]:
@@ -92,4 +100,5 @@ def _keeps_functions(resolver: Resolver, root: ast.Name) -> bool:
     node = bindings[0].node
     decorators = node.decorator_list if bindings[0].how is How.FUNCTION and isinstance(node, FUNCTIONS) else []
     calls = [one.func if isinstance(one, ast.Call) else one for one in (made, *decorators) if one is not None]
-    return any((resolver.qualified(call) or "").partition(".")[0] not in ("", "torch") for call in calls)
+    roots = {(resolver.qualified(call) or "").partition(".")[0] for call in calls}
+    return bool(roots - {"", "torch"}) and not roots & _SERVERS
