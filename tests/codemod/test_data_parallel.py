@@ -704,3 +704,11 @@ def test_what_is_moved_wherever_a_gpu_is_used_is_not_moved_again(test: str) -> N
 def test_batches_that_a_prepared_loader_moves_are_not_moved_again() -> None:
     text = script(device="", model=WRAPS, move="y = y.cuda()")
     assert "model(x)" in converted(text) and ".to(" not in converted(text)
+
+
+def test_all_that_a_wrapped_network_is_called_with_that_stays_is_told_of() -> None:
+    """What is asked for on the CPU keeps the loader from moving the batch, of which the script moves the labels."""
+    slots = {"device": "", "model": WRAPS, "move": "print(y.numpy())\ny = y.cuda()"}
+    assert "DEV-LEFT" in findings(script(**slots, forward="loss = F.cross_entropy(model(x), y)"))
+    # Beside what is moved, it may be the names of the samples.
+    assert "DEV-LEFT" not in findings(script(**slots, forward="loss = F.cross_entropy(model(y, x), y)"))

@@ -31,10 +31,12 @@ def moves(draft: Draft, rule: str, wraps: list[ast.Call]) -> Iterator[Edit | Fin
         called = resolver.values(call.func)
         if not called or any(key(v) not in models for v in called) or call in wraps:
             continue
-        for given in (*call.args, *(k.value for k in call.keywords)):
-            for part in _parts(given):
-                if _may_stay(draft, part) and (sure := _is_tensor(draft, part)) is not None:
-                    yield _move(draft, rule, part, sure)
+        parts = [part for given in (*call.args, *(k.value for k in call.keywords)) for part in _parts(given)]
+        staying = [part for part in parts if _may_stay(draft, part)]
+        for part in staying:
+            sure = _is_tensor(draft, part)
+            if sure is not None or len(staying) == len(parts):  # it is called with something that has to be there
+                yield _move(draft, rule, part, bool(sure))
 
 
 def _move(draft: Draft, rule: str, part: ast.expr, sure: bool) -> Edit | Finding:

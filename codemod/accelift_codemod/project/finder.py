@@ -100,6 +100,7 @@ def project_folder(folder: Path) -> Path:
         for candidate in around:
             if any((candidate / mark).exists() for mark in marks):
                 return candidate
-    own = [candidate for candidate in around if candidate.parent != candidate and candidate != Path.home()]
+    homes = {Path(os.path.expanduser("~"))}  # noqa: PTH111  (which does not fail where there is none)
+    own = [candidate for candidate in around if candidate.parent != candidate and candidate not in homes]
     found = (c for marks in _LIKELY for c in own if any((c / mark).exists() for mark in marks))
     return next(found, folder)
