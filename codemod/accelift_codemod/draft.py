@@ -351,6 +351,7 @@ class Draft:
         """Whether a node may be evaluated after one of others has begun to be."""
         function = self.function(node)
         timeline = self.blueprint.timeline
+        seen: set[ast.AST] = set()
         while True:  # seen from the function of the node, or from one that leads to both
             starts = [place for other in others for place in timeline.places(other, function)]
             places = timeline.places(node, function)
@@ -358,8 +359,9 @@ class Draft:
                 return any(position(c) > position(s) and not timeline.exclusive(s, c) for s in starts for c in places)
             if function is None:
                 return False
-            sites = self.facts.resolver.sites(function)
-            function = self.function(sites[0]) if sites else None
+            seen.add(function)  # a function may call itself
+            callers = map(self.function, self.facts.resolver.sites(function))
+            function = next((caller for caller in callers if caller not in seen), None)
 
     def in_memory(self, call: ast.Call) -> bool:
         """Whether a call saves into a buffer in memory, which every process has for itself."""

@@ -642,3 +642,9 @@ def test_what_the_main_process_alone_calls_does_not_wait(best: str) -> None:
     assert f"return {WAIT}" not in output and f"    {WAIT}\n    return" not in output
     also = converted(script(**tracks, epoch_end=f"{logged}\nbias = best()"))
     assert f"\n    {WAIT}\n    bias = best()" in also and f"    {WAIT}\n    return" not in also
+
+
+def test_a_function_that_reads_and_calls_itself() -> None:
+    load = "def load(n=2):\n    if n:\n        return load(n - 1)\n    return torch.load('net.pt')"
+    output = converted(script(definitions=load, epoch_end=f"{SAVES_NET}\nstate = load()"))
+    assert output.count(WAIT) == 1
