@@ -143,7 +143,8 @@ def test_a_finding_excuses_the_lines_that_it_is_about(
 ) -> None:
     file = tmp_path / "train.py"
     file.write_text(PRINTS)
-    said = announcements([(str(file), Finding("METRIC-TRAIN", severity, n, "", "")) for n in lines], tmp_path.resolve())
+    found = [(str(file), Finding("METRIC-TRAIN", severity, n, "`total` covers", "")) for n in lines]
+    said = announcements(found, tmp_path.resolve())
 
     def ran(value: float) -> Rank:
         printed = [("train 1.5", 4), (f"test {value}", place)]
@@ -156,7 +157,8 @@ def test_a_finding_excuses_the_lines_that_it_is_about(
 def test_a_line_that_no_finding_is_about_counts_after_one_that_is_excused(tmp_path: Path) -> None:
     file = tmp_path / "train.py"
     file.write_text(PRINTS)
-    said = announcements([(str(file), Finding("METRIC-TRAIN", Severity.NOTE, 4, "", ""))], tmp_path.resolve())
+    finding = Finding("METRIC-TRAIN", Severity.NOTE, 4, "`total` covers", "")
+    said = announcements([(str(file), finding)], tmp_path.resolve())
     left, right = [
         Rank(
             lines=[Line(0, f"train {n}", "train.py:4", False, "", 3), Line(1, f"test {n}", "train.py:10", False, "", 3)]
@@ -166,3 +168,85 @@ def test_a_line_that_no_finding_is_about_counts_after_one_that_is_excused(tmp_pa
     answer = compare_lines(Recording([left]), Recording([right, right]), [], None, False, said)
     assert answer.verdict is Verdict.DIFFERS
     assert "test 2.5" in answer.detail
+
+
+FLOWS = """\
+def say(text):
+    print(text)
+
+
+class Meter:
+    def update(self, value):
+        self.last = value
+
+    def __call__(self, value):
+        print(value)
+
+
+def train(loader, meter, kept):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        hits = count(model(x), y)
+        print("now", loss, hits)
+        loss.backward()
+        meter.update(loss)
+        kept.setdefault("train", []).append(loss)
+    print("after", loss)
+    say(f"train {loss}")
+    meter(loss)
+    if loss < 1:
+        low = True
+        print("low", 3)
+    print("low", low)
+    return loss, 1
+
+
+def test(loader):
+    total = 0
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        total += loss
+    print("test", loss)
+    log.info("test %f", total)
+    return total
+
+
+def main():
+    meter, kept = Meter(), {}
+    for epoch in range(3):
+        last, seen = train(loader, meter, kept)
+        right = test(loader)
+        log.info("last %f", last)
+        print("epoch", epoch, right)
+    print(meter.last)
+    for name, values in kept.items():
+        print(name, values)
+    log.warning("%s", right)
+"""
+
+
+def test_what_a_finding_names_is_followed_to_where_it_is_printed(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(FLOWS)
+    lines = FLOWS.splitlines()
+    at = next(n for n, text in enumerate(lines, start=1) if '"now"' in text)
+    finding = Finding("METRIC-TRAIN", Severity.NOTE, at, "`loss`, `hits` cover only the share of a process", "")
+    said = announcements([(str(file), finding)], tmp_path.resolve())
+    places = [n for n, text in enumerate(lines, start=1) if "print(" in text or "log." in text]
+    printed = [Line(0, "1", f"train.py:{n}", False, "", 3) for n in places]
+    others = [lines[int(one.place[9:]) - 1].strip() for one in printed if not said.spoken_of(one, printed)]
+    assert others == [
+        'print("test", loss)',
+        'log.info("test %f", total)',
+        'print("epoch", epoch, right)',
+        'log.warning("%s", right)',
+    ]
+
+
+def test_following_is_linear(tmp_path: Path) -> None:
+    text = "".join(f"a{n} = a{n + 1}\n" for n in range(3000)) + "print(a3000)\nprint(a0)\nprint(b)\n"
+    (tmp_path / "train.py").write_text(text)
+    finding = Finding("METRIC-TRAIN", Severity.NOTE, 3001, "`a3000` covers only the share of a process", "")
+    said = announcements([(str(tmp_path / "train.py"), finding)], tmp_path.resolve())
+    printed = [Line(0, "1", f"train.py:{n}", False, "", 3) for n in (3001, 3002, 3003)]
+    assert [bool(said.spoken_of(one, printed)) for one in printed] == [True, True, False]

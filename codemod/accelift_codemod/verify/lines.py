@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from accelift_codemod.verify.announced import Announcement, spoken_of
+from accelift_codemod.verify.announced import Announced
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
 from accelift_codemod.verify.recording import Line, Rank, Recording
 
@@ -29,7 +29,7 @@ def compare_lines(
     volatile: Collection[Number],
     disturbed: Recording | None,
     exact: bool,
-    said: Sequence[Announcement] = (),
+    said: Announced | None = None,
 ) -> Answer:
     """Compare what the main process prints and logs.
 
@@ -65,7 +65,7 @@ def compare_lines(
             if exact or not gap <= _allowed(x, drift.get((index, position), 0.0)):
                 detail = f"{b.text.strip()!r} instead of {a.text.strip()!r}"
                 causes = tuple(_why(original.main, converted, a, b, float(x), float(y)))
-                codes = spoken_of(a, said, ours) if converted.world > 1 else []
+                codes = said.spoken_of(a, ours) if said and converted.world > 1 else []
                 if not codes:
                     return Answer(PRINTED, Verdict.DIFFERS, detail, causes, a.at)
                 told = f"{detail} (as {', '.join(codes)} of the conversion says)"
