@@ -7,6 +7,7 @@ import codecs
 import io
 import os
 import re
+import stat
 import tokenize
 import warnings
 from dataclasses import dataclass
@@ -45,10 +46,10 @@ def read_bytes(path: str | Path) -> bytes:
         file = os.open(path, _READ)  # for every file of a tree: fewer system calls than `open`
         try:
             data = os.read(file, _PIECE)
-            if len(data) < _PIECE:
+            if len(data) < _PIECE and stat.S_ISREG(os.fstat(file).st_mode):
                 return data
             pieces = [data]
-            while data := os.read(file, len(pieces) * _PIECE):
+            while data := os.read(file, len(pieces) * _PIECE):  # a pipe gives what is there, and then more
                 pieces.append(data)
             return b"".join(pieces)
         finally:

@@ -7,6 +7,8 @@ import os
 import stat
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from accelift_codemod.cli import scripts
 from accelift_codemod.facts import Facts
 from accelift_codemod.options import Options
 from accelift_codemod.results import FileResult
-from accelift_codemod.source import Source
+from accelift_codemod.source import Source, read_bytes
 from accelift_codemod.writing import write_together
 from cli_runs import CONVERTED, SCRIPT, accelift, convert, process, tree
 
@@ -333,6 +335,21 @@ def test_read_only_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert stat.S_IMODE(Path("b.py").stat().st_mode) == 0o444
     ran = convert("b.py", "--output", "out")  # the remedy
     assert ran.code == 0 and Path("out/b.py").read_text() == CONVERTED
+
+
+def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    def write() -> None:
+        with (tmp_path / "pipe").open("wb", buffering=0) as file:
+            for part in (SCRIPT[:9], SCRIPT[9:]):
+                file.write(part.encode())
+                time.sleep(0.1)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert read_bytes(tmp_path / "pipe") == SCRIPT.encode()
+    writer.join()
 
 
 def test_a_pipe_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

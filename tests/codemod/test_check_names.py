@@ -20,6 +20,10 @@ def named(*lines: str, **slots: str) -> str:
 NAMES = {
     "where the state is saved": named(NOW + HERE, "accelerator.save_state(folder)"),
     "a folder that all make": named("os.makedirs('runs/' + time.strftime('%H%M%S'))  # HERE"),
+    "the second, too": named(
+        "now = datetime.now()  # HERE", "print(now.year)", "accelerator.save_state(now.strftime('%Y%S'))"
+    ),
+    "more than the day": named("accelerator.save_state('runs/' + str(datetime.now())[:16])  # HERE"),
     "a path": named("folder = Path('runs') / str(uuid.uuid4())  # HERE", "folder.mkdir()"),
     "through a function": named(
         "accelerator.save_state(name())",
@@ -34,6 +38,13 @@ NAMES = {
 FINE = {
     "the main process alone": named("if accelerator.is_main_process:", f"    {NOW}", "    os.makedirs(folder)"),
     "only the day": named("folder = datetime.now().strftime('%Y-%m-%d')", "accelerator.save_state(folder)"),
+    "the day in a text": named("folder = f'runs/{datetime.now():%Y-%m-%d}'", "accelerator.save_state(folder)"),
+    "the day by its parts": named("now = datetime.now()", "accelerator.save_state(f'{now.year}-{now.month}')"),
+    "the day cut off": named("accelerator.save_state('runs/' + str(datetime.now())[:10])"),
+    "the day by a variable": named(
+        "now = datetime.now()\nform = 'runs/%Y'", "accelerator.save_state(now.strftime(form))", "print(now - now)"
+    ),
+    "a folder of each process": named("os.makedirs(f'tmp/{accelerator.process_index}-{time.time()}')"),
     "a file of the main process": named(NOW, "accelerator.save(3, folder)"),
     "handed on": named(
         "folder = broadcast_object_list([time.strftime('%H%M%S')])[0]",

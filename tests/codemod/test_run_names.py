@@ -81,6 +81,7 @@ def test_folders_of_a_run(setup: str, folder: str, count: int) -> None:
         "folder = f'runs/{clock.now():%Y-%m-%d}'",
         "folder = f'runs/{clock.now().year}'",
         "folder = str(clock.now().date())",
+        "now = clock.now()\nfolder = f'runs/{now:%Y%m%d}'",
         "random.seed(1)\nfolder = 'run%d' % random.randint(0, 1000)",
         "started = time.time()\nfolder = 'runs'",
         "folder = f'runs/{len(os.sep)}'",

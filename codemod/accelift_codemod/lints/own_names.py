@@ -80,9 +80,11 @@ accelerator.save_state(names[0])
         """The call that gives a path what differs; None if nothing does, or the path may be handed on."""
         found: ast.Call | None = None
         for part in world.flow.sources(path):
+            if world.ranks.is_rank(part):
+                return None  # each process is to have a folder of its own
             if isinstance(part, ast.Call):
                 if world.together.of(part):
                     return None
-                if found is None and is_time(world.resolver, part) and not world.ranks.perhaps_alone(part):
+                if found is None and is_time(world.facts, part) and not world.ranks.perhaps_alone(part):
                     found = part
         return found

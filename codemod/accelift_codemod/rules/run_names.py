@@ -211,7 +211,7 @@ class RunNames(Rule):
         if qualified in OF_ITS_OWN:
             return True
         if qualified in TIMES:
-            return is_time(draft.facts.resolver, call)
+            return is_time(draft.facts, call)
         if qualified in _WRITERS:
             return draft.facts.resolver.argument(call, *_WRITERS[qualified]) is None  # named after the time
         home = drawn_from(draft.facts.resolver, call)
