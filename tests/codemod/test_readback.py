@@ -588,6 +588,12 @@ def test_a_lambda_that_reads_is_waited_for_where_it_is_called(calls: str) -> Non
     assert converted(text).count(WAIT) == 1
 
 
+def test_lambdas_that_call_each_other_run_where_others_call_them() -> None:
+    make = "even = lambda n: odd(n - 1) if n else model.layer\nodd = lambda n: even(n - 1) if n else model.layer"
+    text = script(optimizer=f"optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n{make}", after="print(even(3))")
+    assert converted(text).count("else accelerator.unwrap_model(model).layer") == 2
+
+
 def test_what_a_lambda_has_by_default_is_worked_out_where_it_is_made() -> None:
     make = "restore = lambda s=copy.deepcopy(model.state_dict()): model.load_state_dict(s)"
     text = script(

@@ -9,7 +9,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, posi
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import children
-from accelift_codemod.facts.uses import is_called
+from accelift_codemod.facts.uses import is_called, reads
 
 Moment = tuple[int, int]
 
@@ -39,10 +39,11 @@ class Timeline:
         while queue:
             current = queue.pop()
             function = self.index.function(current)
-            reads = self.reads_of_lambda(current)
-            if reads and current not in seen:
-                seen.add(current)
-                queue += reads
+            held = self._held(current)
+            if held is not None:
+                if held not in seen:
+                    seen.add(held)
+                    queue += self.reads_of_lambda(current)
                 continue
             if function is home:
                 found.setdefault(current)
@@ -56,18 +57,26 @@ class Timeline:
 
     def reads_of_lambda(self, node: ast.AST) -> list[ast.Name]:
         """Where a lambda around a node is called, or handed on, if a variable is set to it, and to nothing else."""
+        held = self._held(node)
+        return self._reads_of(held) if held is not None else []
+
+    def _held(self, node: ast.AST) -> ast.Lambda | None:
+        """The lambda around a node that a variable is set to, if that is read; None if there is none."""
         inner = next((n for n in self.index.ancestors(node) if isinstance(n, (ast.Lambda, ast.stmt))), None)
-        statement = self.index.parents.get(inner) if isinstance(inner, ast.Lambda) else None
-        if isinstance(inner, ast.Lambda) and inner.args in self.index.ancestors(node):
-            return []  # a default value, which is computed where the lambda is made
-        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or statement.value is not inner:
+        if not isinstance(inner, ast.Lambda) or inner.args in self.index.ancestors(node):
+            return None  # a default value is computed where the lambda is made
+        return inner if self._reads_of(inner) else None
+
+    @memoised
+    def _reads_of(self, held: ast.Lambda) -> list[ast.Name]:
+        statement = self.index.parents.get(held)
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or statement.value is not held:
             return []
         target = statement.targets[0]
-        if not isinstance(target, ast.Name) or self.resolver.set_once(target) is not inner:
+        owner = self.index.scope(target).owner(target.id) if isinstance(target, ast.Name) else None
+        if not isinstance(target, ast.Name) or owner is None or self.resolver.set_once(target) is not held:
             return []
-        owner = self.index.scope(target).owner(target.id)
-        scopes = (scope for scope in self.index.scopes.values() if scope.owner(target.id) is owner)
-        return [read for scope in scopes for read in scope.loads.get(target.id, ())]
+        return reads(self.index, owner, target.id)
 
     def follows(self, node: ast.AST, home: Function | None, others: bool = False) -> bool:
         """Whether `home` is the constructor of an object, and the node only runs in it, or for methods of that object;
