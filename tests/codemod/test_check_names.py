@@ -70,6 +70,14 @@ DOUBLE = {
 SINGLE = {
     "of another network": script(before="teacher = nn.DataParallel(nn.Linear(3, 3))"),
     "on one process": script(optimizer=f"if accelerator.num_processes == 1:\n    {WRAP}\n{SGD}"),
+    "on one process, by a variable": script(
+        optimizer="single = accelerator.num_processes == 1\n"
+        f"if torch.cuda.device_count() > 1 and single:\n    {WRAP}\n{SGD}"
+    ),
+    "if an option asks for it": script(
+        imports="import sys",
+        optimizer=f"if torch.cuda.device_count() > 1 and len(sys.argv) > 1:\n    {WRAP}\n{SGD}",
+    ),
     "where nothing is prepared": script(imports="import sys", optimizer=f"if len(sys.argv) > 1:\n    {WRAP}\n{SGD}"),
     "taken off again": script(optimizer=f"{WRAP}\nmodel = Net()\n{SGD}"),
 }
@@ -89,6 +97,8 @@ def clipped(precision: str, clip: str = CLIP, **slots: str) -> str:
 SCALED = {
     "fp16": clipped("'fp16'", CLIP + HERE),
     "perhaps": clipped("'fp16' if half else 'no'", CLIP + HERE, setup="half = True"),
+    "by the same word": clipped("'fp16' if half == 'fp16' else 'no'", CLIP + HERE, setup="half = 'fp16'"),
+    "where a test asks for something else": clipped("'fp16'", f"if epoch > 0:\n    {CLIP}{HERE}"),
     "by an option": clipped("args.precision", CLIP + HERE, imports="import argparse", setup=OPTION),
     "by value": clipped("'fp16'", "nn.utils.clip_grad_value_(list(model.parameters()), 1.0)  # HERE"),
 }
@@ -99,6 +109,19 @@ UNSCALED = {
     "of something else": clipped(
         "'fp16'", "nn.utils.clip_grad_norm_(other.parameters(), 1.0)", setup="other = nn.Linear(1, 1)"
     ),
+    "where the precision is another": clipped(
+        "args.precision",
+        f"if args.precision == 'fp16':\n    accelerator.{CLIP.removeprefix('nn.utils.')}\nelse:\n    {CLIP}",
+        imports="import argparse",
+        setup=OPTION,
+    ),
+    "where the accelerator's is another": clipped(
+        "args.precision",
+        f"if accelerator.mixed_precision != 'fp16':\n    {CLIP}",
+        imports="import argparse",
+        setup=OPTION,
+    ),
+    "another instead": clipped("'bf16' if args.precision == 'fp16' else 'no'", imports="import argparse", setup=OPTION),
     "an option without it": clipped("args.precision", imports="import argparse", setup=OPTION.replace('"fp16", ', "")),
 }
 

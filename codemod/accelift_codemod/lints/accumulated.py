@@ -79,6 +79,9 @@ with accelerator.accumulate(model):
         )
 
 
+_PRECISIONS = ("fp16", "bf16", "fp8")
+
+
 class ClippedScaled(Lint):
     """With float16 the loss is multiplied by a scale, and so are the gradients until the optimizer steps. A clipping
     function of torch compares these with the limit: nearly all of every gradient is cut away, on one process, too.
@@ -111,6 +114,8 @@ optimizer.step()
         for call in world.calls:
             if world.qualified(call) not in _CLIPS or not world.facts.runs(call) or not self._of_prepared(world, call):
                 continue
+            if _asks_for_precision(world, call):
+                continue
             surely = isinstance(setting, ast.Constant)
             yield Finding(
                 self.code,
@@ -125,9 +130,11 @@ optimizer.step()
     def _half(self, world: World, setting: ast.expr) -> ast.expr | None:
         """What says that the precision is fp16, or may be: a word, or one that an option takes."""
         for part in world.flow.sources(setting):
+            if isinstance(world.index.parents.get(part), ast.Compare):
+                continue  # it is asked for, to choose another one
             if isinstance(part, ast.Constant) and part.value == "fp16":
-                test = world.index.parents.get(part)
-                return part if not isinstance(test, ast.Compare) else None
+                assert isinstance(part, ast.expr)
+                return part
             if isinstance(part, ast.Attribute) and Role.ARGUMENTS in world.resolver.roles(part.value):
                 option = world.facts.command_line.options.get(part.attr)
                 choices = world.resolver.argument(option, None, "choices") if option is not None else None
@@ -250,3 +257,14 @@ with accelerator.accumulate(model):
 def _own(context: ast.With) -> list[ast.Call]:
     """The calls inside a block, in source order."""
     return sorted((n for s in context.body for n in walk(s) if isinstance(n, ast.Call)), key=position)
+
+
+def _asks_for_precision(world: World, call: ast.Call) -> bool:
+    """Whether a test around a call asks in which precision it runs: `if args.precision != "fp16"`."""
+    tests = [p.test for p in world.index.ancestors(call) if isinstance(p, (ast.If, ast.IfExp))]
+    parts = [part for test in tests for part in world.flow.sources(test)]
+    return any(
+        (isinstance(part, ast.Constant) and part.value in _PRECISIONS)
+        or (isinstance(part, ast.Attribute) and part.attr in ("mixed_precision", "native_amp", "scaler"))
+        for part in parts
+    )

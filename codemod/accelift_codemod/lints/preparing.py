@@ -157,7 +157,8 @@ model, optimizer = accelerator.prepare(model, optimizer)
     def _always(self, world: World, call: ast.Call) -> bool:
         """Whether a call runs, and no test around it but of the GPUs that are there may be about the processes."""
         tests = [p.test for p in world.index.ancestors(call) if isinstance(p, (ast.If, ast.IfExp))]
-        asked = all(any(isinstance(n, ast.Attribute) and n.attr in _OF_GPUS for n in walk(t)) for t in tests)
+        parts = [p for t in tests for p in (t.values if isinstance(t, ast.BoolOp) else [t])]
+        asked = all(any(isinstance(n, ast.Attribute) and n.attr in _OF_GPUS for n in walk(p)) for p in parts)
         return asked and world.facts.runs(call) and not world.ranks.counted(call)
 
 
