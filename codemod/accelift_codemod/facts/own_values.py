@@ -27,8 +27,11 @@ def is_time(facts: Facts, call: ast.Call) -> bool:
 
 def _of_day(facts: Facts, call: ast.Call) -> bool:
     """Whether nothing is left of the time but the day, wherever it is read: `strftime("%Y-%m-%d")`, `{now:%Y}`."""
-    if facts.resolver.qualified(call.func) == "time.strftime":
+    qualified = facts.resolver.qualified(call.func) or ""
+    if qualified == "time.strftime":
         return _tells_the_day(facts, facts.resolver.argument(call, 0, "format"))
+    if not qualified.startswith("datetime."):
+        return False
     parents = facts.index.parents
     held = parents.get(call)
     reads: list[ast.expr] = [call]
