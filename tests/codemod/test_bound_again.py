@@ -126,3 +126,22 @@ def test_what_each_iteration_makes_anew_is_not_bound_again_later(slot: str, made
     finding = unchanged(script(**{**NO_LOOP, slot: "", "before": f"for episode in range(9):\n{body}"}))
     assert finding.code == "PREP-NO-POINT" and remedy in finding.remedy
     assert "made anew in each iteration of this loop" in finding.message
+
+
+@pytest.mark.parametrize("between", ["thin(model, rate - 1)", "other(model, rate)"])
+def test_a_function_that_sets_what_it_hands_back_by_calling_itself(between: str) -> None:
+    """It is not followed, which has an end, and what it hands back is prepared."""
+    definitions = f"""
+def thin(model, rate):
+    if rate:
+        model = {between}
+    return model
+
+
+def other(model, rate):
+    model = thin(model, rate)
+    return model
+"""
+    text = script(definitions=definitions, before="model = thin(model, 2)")
+    prepare = "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)"
+    assert f"model = thin(model, 2)\n{prepare}" in converted(text)

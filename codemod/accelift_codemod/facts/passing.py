@@ -37,9 +37,14 @@ class Passing:
         if function in self._asked:
             return None  # it calls itself in another way than for each of several things
         self._asked.append(function)
+        try:
+            return self._handed_back(function)
+        finally:
+            self._asked.pop()
+
+    def _handed_back(self, function: Function) -> ast.arg | None:
         given = [statement.value for statement in self.resolver.returns(function)]
         names = {self.moved(v) or self._each(v, function) for v in given if v is not None}
-        self._asked.pop()
         name = names.pop() if len(names) == 1 else None
         if name is None or self.resolver.yields(function):
             return None
