@@ -14,11 +14,23 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import leaves, walk
 from accelift_codemod.measured.asked import deciding
 from accelift_codemod.measured.onward import reached, reads_of
+from accelift_codemod.plan import Finding, Severity
 
 if TYPE_CHECKING:
     from accelift_codemod.measured.sums import Loop
 
 Choice = ast.If | ast.While
+
+
+def differing(draft: Draft, place: ast.AST, draw: ast.Call, consequence: str) -> Finding:
+    """What is told of numbers that every process draws for itself, where they decide something."""
+    return draft.finding(
+        "COLL-RANKFLOW",
+        Severity.ERROR,
+        place,
+        f"`{draft.facts.segment(draw)}` draws other numbers on every process, {consequence}",
+        "seed the generator before, or draw once and broadcast it",
+    )
 
 
 def drawn(draft: Draft, test: ast.expr) -> ast.Call | None:

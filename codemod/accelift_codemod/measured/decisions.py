@@ -30,6 +30,11 @@ _FINITE = frozenset("isnan isfinite isinf".split())
 
 _OTHER_MODELS = "so would the update of the model: the processes would end with different ones"
 _OTHER_LOSSES = "some would train on another loss than others"
+# What follows where drawn numbers decide.
+_OTHER_TRAINING = "and what trains is decided by them: some would train on one thing while others train on another"
+_OTHER_LAYERS = (
+    "and which layers run is decided by them: a process waits for gradients that another one does not compute"
+)
 
 
 def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] = ()) -> Iterator[Finding]:
@@ -38,7 +43,10 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
     kept = containers(draft, node, local)
     losses = called.losses(node.body, draft.facts.loops.backwards_in(node))
     yield from timed(draft, node)
-    yield from (_by_chance(draft, draft.facts.index.statement(n), coin) for n, coin in coins.picking(draft, node))
+    yield from (
+        coins.differing(draft, draft.facts.index.statement(n), coin, _OTHER_TRAINING)
+        for n, coin in coins.picking(draft, node)
+    )
     yield from _picked(draft, node, local, kept)
     for statement in (s for outer in node.body for s in walk(outer)):
         if isinstance(statement, (ast.For, ast.AsyncFor)):
@@ -68,12 +76,12 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
             yield from _spelled(draft, node, statement, local, kept)
         switch = coins.switched(draft, statement) if isinstance(statement, (ast.Assign, ast.Expr)) else None
         if switch is not None and isinstance(statement, ast.stmt):
-            yield _by_chance(draft, statement, switch)
+            yield coins.differing(draft, statement, switch, _OTHER_TRAINING)
         if not isinstance(statement, (ast.If, ast.While)):
             continue
         drawn = coins.drawn(draft, statement.test)
         if drawn is not None and (_matters(draft, node, statement) or _evaluates(draft, statement)):
-            yield _by_chance(draft, statement, drawn)
+            yield coins.differing(draft, statement, drawn, _OTHER_TRAINING)
         drifting = _drifting(draft, node, statement.test) if drawn is None else None
         if drifting is not None and _matters(draft, node, statement):
             coin, sample = map(draft.facts.segment, drifting)
@@ -178,28 +186,10 @@ def _waits(draft: Draft, statement: ast.AST, test: ast.expr, what: str) -> Findi
     )
 
 
-def _by_chance(draft: Draft, statement: ast.stmt, coin: ast.Call) -> Finding:
-    return draft.finding(
-        "COLL-RANKFLOW",
-        Severity.ERROR,
-        statement,
-        f"`{draft.facts.segment(coin)}` draws other numbers on every process, and what trains is decided by them: some "
-        "would train on one thing while others train on another",
-        "seed the generator before, or draw once and broadcast it",
-    )
-
-
 def layers_by_chance(draft: Draft) -> Iterator[Finding]:
     """Layers of networks that run on some processes only, as drawn numbers decide."""
     for choice, coin in coins.layers_by_chance(draft):
-        yield draft.finding(
-            "COLL-RANKFLOW",
-            Severity.ERROR,
-            choice,
-            f"`{draft.facts.segment(coin)}` draws other numbers on every process, and which layers run is decided by "
-            "them: a process waits for gradients that another one does not compute",
-            "seed the generator before, or draw once and broadcast it",
-        )
+        yield coins.differing(draft, choice, coin, _OTHER_LAYERS)
 
 
 def _changed(draft: Draft, node: Loop, statement: ast.stmt, by: ast.expr) -> Iterator[Finding]:

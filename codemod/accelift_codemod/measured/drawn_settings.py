@@ -12,10 +12,11 @@ from accelift_codemod.facts import Role
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.kinds import Kind
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured import coins
 from accelift_codemod.measured.onward import around, is_within, reached
 from accelift_codemod.measured.steering import sets_group
 from accelift_codemod.measured.switches import switched_by
-from accelift_codemod.plan import Finding, Severity
+from accelift_codemod.plan import Finding
 
 _UPDATES = "by which the model is updated: the processes would end with different ones"
 _LAYERS = "by which a network or a loss is made: each would have another one"
@@ -34,13 +35,7 @@ def drawn_settings(draft: Draft) -> Iterator[Finding]:
     for call in draft.calls:
         if _is_unseeded(draft, call) and (found := _set_by(draft, call, running)) is not None:
             place, consequence = found
-            yield draft.finding(
-                "COLL-RANKFLOW",
-                Severity.ERROR,
-                place,
-                f"`{draft.facts.segment(call)}` draws other numbers on every process, {consequence}",
-                "seed the generator before, or draw once and broadcast it",
-            )
+            yield coins.differing(draft, place, call, consequence)
 
 
 def _is_unseeded(draft: Draft, call: ast.Call) -> bool:
