@@ -56,10 +56,15 @@ class Board:
         with self._reaching():
             return int(self._store.add(name, more))
 
-    def counts(self, names: list[str]) -> list[int]:
-        """Several counters, which have been counted before."""
+    def swap(self, name: str, known: str, new: str) -> str:
+        """Replace a text by another if it still is what was known, ``""`` if nothing; what it is after that."""
         with self._reaching():
-            return [int(value) for value in self._store.multi_get(names)]
+            return self._store.compare_set(name, known, new).decode()
+
+    def texts(self, names: list[str]) -> list[str]:
+        """Several texts or counters, which have been there before."""
+        with self._reaching():
+            return [value.decode() for value in self._store.multi_get(names)]
 
     def pin(self, name: str, note: Any) -> None:
         """Leave a note, of what JSON can tell."""

@@ -29,7 +29,8 @@ class RollCall:
         self._rank = state.process_index
         self._world = state.num_processes
         self._board: Board | None = Board("watchdog")
-        self._calls = {reason: self._board.count(f"calls {reason}") for reason in reasons}
+        # The last call for each reason: its number, and who made it.
+        self._calls = {reason: self._board.swap(f"calls {reason}", "", "0") for reason in reasons}
         self.ended = self._board.count(_ENDED)
 
     def news(self) -> list[int]:
@@ -37,18 +38,20 @@ class RollCall:
         if self._board is None:
             return []
         try:
-            *calls, self.ended = self._board.counts([*(f"calls {reason}" for reason in self._calls), _ENDED])
+            *calls, ended = self._board.texts([*(f"calls {reason}" for reason in self._calls), _ENDED])
         except Lost:
             self._board = None
             return []
+        self.ended = int(ended)
         known, self._calls = self._calls, dict(zip(self._calls, calls, strict=True))
-        return [reason for reason, count in self._calls.items() if count > known[reason]]
+        return [reason for reason, call in self._calls.items() if call != known[reason]]
 
     def answer(self, answer: Answer) -> None:
         """Answer the calls made so far."""
         try:
             if self._board is not None:
-                self._board.pin(f"status/{self._rank}", {**answer, "calls": list(self._calls.items())})
+                calls = [(reason, _number(call)) for reason, call in self._calls.items()]
+                self._board.pin(f"status/{self._rank}", {**answer, "calls": calls})
         except Lost:
             self._board = None
 
@@ -56,20 +59,22 @@ class RollCall:
         """Call; ``False`` if another process was faster, which will collect the answers."""
         if self._board is None:
             return True
+        known = self._calls[reason]
+        ours = f"{_number(known) + 1} {self._rank}"
         try:
-            count = self._board.count(f"calls {reason}", 1)
+            # One that comes too late must not count: the others would take it for a call made later.
+            self._calls[reason] = self._board.swap(f"calls {reason}", known, ours)
         except Lost:
             self._board = None
             return True
-        known, self._calls[reason] = self._calls[reason], count
-        return count == known + 1
+        return self._calls[reason] == ours
 
     def collect(self, reason: int, seconds: float, ours: Answer) -> dict[int, Answer | None]:
         """What each process answers to our call within the time; ``None`` for one that does not."""
         answers: dict[int, Answer | None] = dict.fromkeys(range(self._world))
         answers[self._rank] = ours
         until = time.monotonic() + seconds
-        call = self._calls[reason]
+        call = _number(self._calls[reason])
         while self._board is not None and None in answers.values() and time.monotonic() < until:
             for rank in [rank for rank, answer in answers.items() if answer is None]:
                 answers[rank] = self._answer_of(rank, reason, call)
@@ -94,3 +99,7 @@ class RollCall:
                 self._board.count(_ENDED, 1)
         except Lost:
             self._board = None
+
+
+def _number(call: str) -> int:
+    return int(call.split()[0])

@@ -13,6 +13,7 @@ import torch
 from accelift import PartialState, utils
 from accelift.collective import Collective
 from accelift.diagnosis import watchdog
+from accelift.diagnosis.rollcall import RollCall
 from runtime_checks import Checks, accelerator, raises
 from torch import nn
 from torch.utils.data import DataLoader
@@ -229,6 +230,19 @@ def devices_that_are_behind() -> None:
     finally:
         DOG._behind = DOG._queued = None
         DOG.follows = False
+
+
+@check
+def one_of_those_who_call_at_once_is_heard() -> None:
+    roll = RollCall(acc.state, (9,))
+    acc.wait_for_everyone()
+    called = acc.gather(torch.tensor([roll.call(9)]))
+    assert called.sum() == 1, f"who has called: {called}"
+    assert roll.news() == [], "the others came too late; taken for a second call, it would hush who is to report"
+    acc.wait_for_everyone()
+    assert RANK != LAST or roll.call(9)
+    acc.wait_for_everyone()
+    assert roll.news() == ([] if RANK == LAST else [9])
 
 
 @check
