@@ -7,6 +7,7 @@ import pytest
 from accelift_codemod.plan import Outcome
 
 from tests.codemod.scripts import script as usual
+from tests.codemod.test_returned_means import evaluated
 from tests.generated.byhand import by_hand
 from tests.generated.campaign import Tally, campaign, convert, unexplained
 from tests.generated.running import Workshop, differences
@@ -149,6 +150,16 @@ def test_products_along_the_samples_are_summed(product: str, workshop: Workshop)
     assert result.output is not None and result.plan is not None and not result.plan.findings
     old, new = workshop.runs(text, result.output.decode(), processes=2)
     assert differences(old, new, tolerance=1e-5) == {}
+
+
+@pytest.mark.slow
+def test_a_loss_that_the_network_returns_is_that_of_the_whole_batch(workshop: Workshop) -> None:
+    """Also of a last batch of four samples, of which one process has one more than the other in batches of 15."""
+    text = evaluated('out = model(x, y)\ntotal += out["error"].item()\ncorrect += (out["scores"].argmax(1) == y).sum()')
+    result = convert(text)
+    assert result.output is not None and b"batch_mean" in result.output
+    old, new = workshop.runs(text, result.output.decode(), processes=2)
+    assert old["stdout"] and differences(old, new, tolerance=1e-5) == {}
 
 
 def test_tolerance_is_relative_to_the_parameters() -> None:

@@ -324,7 +324,7 @@ class _Choice:
         composer = next((given for given in composers if given is not None), None)
         if composer is not None:
             return NoCut(f"`{self.facts.short(composer)}` says which samples are in a batch together")
-        return find_cut(self.facts, loop, dealt)
+        return find_cut(self.facts, loop, dealt, means=self.blueprint.options.target == "runtime")
 
     def _spared(self, loop: BatchLoop) -> str:
         """The function around a loop that has to stay as it is, as its file calls it; empty if there is none."""

@@ -7,7 +7,7 @@ from enum import Enum
 
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.objects import Objects
-from accelift_codemod.facts.values import Role
+from accelift_codemod.facts.values import Role, Values
 
 _NUMBERS = frozenset("item tolist numpy size dim numel nelement element_size stride storage_offset get_device".split())
 _OF_ANYTHING = frozenset({"item", "tolist", "numpy"})  # methods that give no tensor, whatever has them
@@ -48,9 +48,13 @@ class Kinds:
         if isinstance(node, ast.Attribute):
             if node.attr in ("shape", "ndim"):
                 return Kind.PLAIN
-            return self.of(node.value, steps + 1) if node.attr in _PARTS else None
+            if node.attr in _PARTS:
+                return self.of(node.value, steps + 1)
+            return self._entry(self._made_by(node.value), node.attr, steps)
         if isinstance(node, ast.Subscript):
-            return self.of(node.value, steps + 1)
+            key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+            models = self._made_by(node.value) if isinstance(key, str) else ()
+            return self._entry(models, key, steps) if models else self.of(node.value, steps + 1)
         if isinstance(node, ast.UnaryOp):
             return Kind.PLAIN if isinstance(node.op, ast.Not) else self.of(node.operand, steps + 1)
         if isinstance(node, ast.BinOp):
@@ -62,6 +66,29 @@ class Kinds:
         if isinstance(node, ast.IfExp):
             return self._one([self.of(node.body, steps + 1), self.of(node.orelse, steps + 1)])
         return None
+
+    def _made_by(self, node: ast.expr) -> Values:
+        """The networks whose output an expression is."""
+        if isinstance(node, ast.Name):
+            bindings = self.resolver.bindings(node)
+            plain = len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path
+            made = bindings[0].value if plain else None
+            return self.objects.models(made.func) if isinstance(made, ast.Call) else ()
+        return self.objects.models(node.func) if isinstance(node, ast.Call) else ()
+
+    def _entry(self, models: Values, name: object, steps: int) -> Kind | None:
+        """The kind of what networks return by a name: in a dict, or as torch's and others' do, tensors alone."""
+        found: list[Kind | None] = []
+        for model in models:
+            forward = self.resolver.method(model.declaration, "forward")
+            if not isinstance(forward, FUNCTIONS):
+                found.append(None if isinstance(model.declaration, ast.ClassDef) else Kind.TENSOR)
+                continue
+            for returned in (end.value for end in self.resolver.returns(forward)):
+                pairs = zip(returned.keys, returned.values, strict=True) if isinstance(returned, ast.Dict) else ()
+                entry = next((v for k, v in pairs if isinstance(k, ast.Constant) and k.value == name), None)
+                found.append(self.of(entry, steps + 1))
+        return self._one(found)
 
     def _one(self, kinds: list[Kind | None]) -> Kind | None:
         return kinds[0] if kinds and all(k is kinds[0] for k in kinds) else None

@@ -23,6 +23,7 @@ class Cut:
     """Gather `given` after (or before) a statement of the loop body, and call it `names`; the rest of the body stays as
     it is, but for what has another name then (`renamed`).
 
+    `means` are means over the samples that are averaged there, too, and what they are called then.
     `wrapped` are expressions to gather in place (a model called inside the statement that collects its result).
     `recounts` are expressions such as `x.size(0)` after the cut whose tensor need not be gathered for its length
     alone; they are to be asked of `counter`. `trusts` says that a model's output is taken to have one row for each
@@ -38,6 +39,12 @@ class Cut:
     wrapped: tuple[ast.expr, ...] = ()
     renamed: tuple[tuple[ast.expr, str], ...] = ()
     trusts: bool = False
+    means: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def passing(self) -> set[str]:
+        """What is that of all processes from there on."""
+        return {*self.given, *(given for _, given in self.means)}
 
 
 @dataclass(frozen=True)
@@ -48,26 +55,33 @@ class NoCut:
     needless: bool = False  # nothing of the loop outlives an iteration
 
 
-def find_cut(facts: Facts, loop: BatchLoop, dealt: bool = False) -> Cut | NoCut:
+def find_cut(facts: Facts, loop: BatchLoop, dealt: bool = False, means: bool = False) -> Cut | NoCut:
     """The cut of an evaluation loop, or why there is none.
 
     The cut may go down the body as long as nothing that depends on the batch has left the iteration and
     every value that passes it is a sample-first tensor. Of the possible ones the one with the fewest values is
-    taken, and of these the lowest (a prediction rather than logits).
+    taken, and of these the lowest (a prediction rather than logits). Only where there is none, means over the samples
+    may pass, too, such as the loss that a model returns.
 
     Args:
         facts: the script's.
         loop: the evaluation loop.
         dealt: its loader deals out shares in any case, as a training loop goes over it, too.
+        means: the runtime can average means over shares of different sizes.
     """
-    return _Cutter(facts, loop, dealt).find()
+    by_rows = _Cutter(facts, loop, dealt).find()
+    if not means or isinstance(by_rows, Cut) or by_rows.needless:
+        return by_rows
+    with_means = _Cutter(facts, loop, dealt, means).find()
+    return with_means if isinstance(with_means, Cut) else by_rows
 
 
 class _Cutter:
-    def __init__(self, facts: Facts, loop: BatchLoop, dealt: bool) -> None:
+    def __init__(self, facts: Facts, loop: BatchLoop, dealt: bool, means: bool = False) -> None:
         self.facts = facts
         self.loop = loop
         self.dealt = dealt
+        self.means = means
         self.layouts = facts.layouts
         self.read = StillRead(facts, loop)
         self.trusts = False
@@ -97,7 +111,7 @@ class _Cutter:
         later = self.read.later(batch)
         inline = self._inline(body, first, tainted[first], environments[first], batch)
         if inline is not None:
-            return replace(inline, trusts=self.trusts) if later <= {*inline.given} else NoCut(_LAST)
+            return replace(inline, trusts=self.trusts) if later <= inline.passing else NoCut(_LAST)
         best: Cut | None = None
         nets = [self._runs_model(s, trained=False) for s in body]
         for k in range(first, -1, -1):
@@ -109,9 +123,9 @@ class _Cutter:
                 break  # every process would compute all of it, for which nothing has to be gathered
             live = self.read.live(body[k:], tainted[k])
             found = self._try(body, k, live, environments[k], batch)
-            if found is not None and not later <= {*found.given}:
+            if found is not None and not later <= found.passing:
                 reason = _LAST
-            elif found is not None and (best is None or len(found.names) < len(best.names)):
+            elif found is not None and (best is None or len(found.passing) < len(best.passing)):
                 best = found
         return replace(best, trusts=self.trusts) if best else NoCut(reason)
 
@@ -272,7 +286,7 @@ class _Cutter:
 
     def _try(self, body: Sequence[ast.stmt], k: int, live: list[str], env: Environment, batch: set[str]) -> Cut | None:
         rest = body[k:]
-        pieces = self.read.pieces(rest, live, env) if live else None
+        pieces = self.read.pieces(rest, live, env, self.means) if live else None
         if not pieces or any(self.read.is_plain(piece, body[:k]) for piece in pieces):
             return None
         if not all(map(self.read.is_tensor, pieces)):
@@ -324,9 +338,11 @@ class _Cutter:
         counter: str,
         wrapped: tuple[ast.expr, ...] = (),
     ) -> Cut:
-        given = tuple(piece.text for piece in pieces)
+        rows = [piece for piece in pieces if not piece.mean]
+        names, given = (tuple(piece.name for piece in rows), tuple(piece.text for piece in rows))
         renamed = tuple((read, p.name) for p in pieces if p.text != p.variable for read in p.reads)
-        return Cut(anchor, after, tuple(piece.name for piece in pieces), given, recounts, counter, wrapped, renamed)
+        means = tuple((piece.name, piece.text) for piece in pieces if piece.mean)
+        return Cut(anchor, after, names, given, recounts, counter, wrapped, renamed, means=means)
 
     def _is_alone(self, statement: ast.stmt, call: ast.Call) -> bool:
         """Whether the statement runs the model by this call only."""

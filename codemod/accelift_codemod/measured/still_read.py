@@ -24,13 +24,15 @@ _COUNTS = frozenset({"size", "shape"})
 class Piece:
     """A variable, or a part of one (`batch["labels"]`), with the places at which it is read.
 
-    `name` is what it is called from then on: the variable, or a new one for the part.
+    `name` is what it is called from then on: the variable, or a new one for the part. It has one row for each sample,
+    or is a mean over the samples.
     """
 
     text: str
     name: str
     variable: str
     reads: tuple[ast.expr, ...]
+    mean: bool = False
 
 
 class StillRead:
@@ -53,15 +55,19 @@ class StillRead:
                 killed |= stores(statement)
         return list(found)
 
-    def pieces(self, rest: Sequence[ast.stmt], live: Sequence[str], env: Environment) -> list[Piece] | None:
-        """What is read of the live names, each with one row for each sample; None if some of it has not."""
+    def pieces(
+        self, rest: Sequence[ast.stmt], live: Sequence[str], env: Environment, means: bool = False
+    ) -> list[Piece] | None:
+        """What is read of the live names, each with one row for each sample, or one of the means over the samples, if
+        these are asked for; None if some of it is neither."""
         found: list[Piece] = []
         for name in live:
-            if env.get(name) is Layout.ROWS:
-                reads = tuple(n for statement in rest for n in loads(statement) if n.id == name)
-                found.append(Piece(name, name, name, reads))
+            reads = tuple(n for statement in rest for n in loads(statement) if n.id == name)
+            mean = means and self._is_mean(reads[0], env)
+            if mean or env.get(name) is Layout.ROWS:
+                found.append(Piece(name, name, name, reads, mean))
                 continue
-            taken = self._parts(rest, name, env)
+            taken = self._parts(rest, name, env, means)
             if taken is None:
                 return None
             found += taken
@@ -88,13 +94,18 @@ class StillRead:
             return outer if whole and isinstance(outer.ctx, ast.Load) else read
         return read
 
-    def _parts(self, rest: Sequence[ast.stmt], name: str, env: Environment) -> list[Piece] | None:
+    def _is_mean(self, read: ast.expr, env: Environment) -> bool:
+        """Whether something is a tensor that is a mean over the samples of the batch."""
+        return self.facts.layouts.read(read, env) is Layout.MEAN and self.facts.kinds.of(read) is Kind.TENSOR
+
+    def _parts(self, rest: Sequence[ast.stmt], name: str, env: Environment, means: bool) -> list[Piece] | None:
         """The parts of a variable that statements read; None if they read anything else of it, or change it."""
         inside = [n for statement in rest for n in walk(statement) if isinstance(n, ast.Name) and n.id == name]
         reads: dict[str, list[ast.expr]] = {}
         for read in inside:
             part = self._part(read, env)
-            if part is read or self.facts.layouts.read(part, env) is not Layout.ROWS:
+            mean = means and self._is_mean(part, env)
+            if part is read or not (mean or self.facts.layouts.read(part, env) is Layout.ROWS):
                 return None
             reads.setdefault(ast.unparse(part), []).append(part)
         if {*inside} != {n for statement in rest for n in loads(statement) if n.id == name} or self._is_shared(name):
@@ -104,7 +115,7 @@ class StillRead:
             text, new = self.facts.segment(parts[0]), self._new_name(name, parts[0])
             if not new or "{" in text or "\n" in text:
                 return None
-            found.append(Piece(text, new, name, tuple(parts)))
+            found.append(Piece(text, new, name, tuple(parts), means and self._is_mean(parts[0], env)))
         return found
 
     def _is_shared(self, name: str) -> bool:

@@ -30,8 +30,9 @@ class Metrics(Rule):
     The gather stands at the last place in the loop that every result passes and where there still is one row for each
     sample: as little as can be proved right is sent. The rest of the loop stays as it is and sees the whole batch, in
     its order, without repeated samples, on every process; so do the decisions made on the results. It is done only if
-    the gathered values are proved to have one row per sample. Otherwise the loader of the loop is not prepared, and
-    every process evaluates all of it: the same results, no faster.
+    the gathered values are proved to have one row per sample; beside them, a mean over the samples that the network
+    itself returns, such as its loss, is averaged over the shares (`accelerator.batch_mean`). Otherwise the loader of
+    the loop is not prepared, and every process evaluates all of it: the same results, no faster.
     """
 
     code = _RULE
@@ -200,6 +201,18 @@ for x, y in test_loader:
                 Operation.AFTER if cut.after else Operation.BEFORE,
                 reason,
                 f"{names} = {{accelerator}}.gather_for_metrics({packed})",
+                need=Need.STRONG,
+                assumes=assumes,
+            )
+        if cut.means:
+            names, given = (", ".join(texts) for texts in zip(*cut.means, strict=True))
+            packed = f"({given})" if len(cut.means) > 1 else given
+            yield draft.edit(
+                _RULE,
+                cut.anchor,
+                Operation.AFTER if cut.after else Operation.BEFORE,
+                "a mean over this process's share must become that over the whole batch",
+                f"{names} = {{accelerator}}.batch_mean({packed})",
                 need=Need.STRONG,
                 assumes=assumes,
             )
