@@ -458,3 +458,46 @@ def test_what_a_pass_over_whole_batches_has_kept(kept: str, used: str, told: boo
         before = f"{setup}soft = []\nwith torch.no_grad():\n    for x, _ in loader:\n        soft.append({kept})"
     text = script(definitions=TEACHER.format(kept=kept), before=before, **slots)
     assert ("BATCH-PLACES" in findings(text)) is told
+
+
+def with_table(table: str, taken: str, lines: str = "") -> str:
+    """A script that trains on samples with rows of a table that is made before."""
+    forward = f"optimizer.zero_grad()\n{lines}\nloss = F.cross_entropy(model(x + {taken}), y)"
+    return script(device="", setup=f'device = torch.device("cuda")\nnoise = {table}', forward=forward)
+
+
+@pytest.mark.parametrize(
+    ("table", "taken"),
+    [
+        ("torch.randn(64, 8)", "noise[: x.size(0)]"),
+        ("torch.randn(64, 8, generator=torch.Generator().manual_seed(1)).to(device)", "noise[0 : len(x), :]"),
+        ("torch.arange(512.0).view(64, 8)", "noise[: len(x)]"),
+        ("torch.randn(64, 8)", "noise[torch.arange(len(x))]"),
+        ("[torch.randn(8) for _ in range(64)]", "torch.stack(noise[: len(x)])"),
+        ("nn.Embedding(64, 8).requires_grad_(False)", "noise(torch.arange(len(x)))"),
+    ],
+)
+def test_first_rows_of_a_table_are_the_same_on_every_process(table: str, taken: str) -> None:
+    text = with_table(table, taken)
+    assert "BATCH-PLACES" in findings(text)
+    assert "BATCH-PLACES" not in findings(text, batch="per-process")
+
+
+@pytest.mark.parametrize(
+    ("table", "taken", "lines"),
+    [
+        ("torch.ones(64, 8)", "noise[: len(x)]", ""),  # all rows are alike
+        ("torch.randn(64, 8)", "noise[:1]", ""),
+        ("torch.randn(64, 8)", "noise[y]", ""),  # by what the samples are
+        ("torch.randn(64, 8)", "drawn[: len(x)]", "drawn = torch.randn(64, 8)"),  # anew for each batch: RNG-SAMENOISE
+        ("nn.Embedding(64, 8).requires_grad_(False)", "noise(y)", ""),
+    ],
+)
+def test_tables_whose_rows_go_by_no_place(table: str, taken: str, lines: str) -> None:
+    assert "BATCH-PLACES" not in findings(with_table(table, taken, lines))
+
+
+def test_first_numbers_that_samples_are_compared_by() -> None:
+    forward = "optimizer.zero_grad()\nout = model(x)\nloss = F.cross_entropy(out @ out.t(), numbers[: len(x)])"
+    found = findings(script(setup="numbers = torch.arange(64)", forward=forward))
+    assert "LOSS-INBATCH" in found and "BATCH-PLACES" not in found

@@ -44,8 +44,11 @@ _SEEDS = frozenset(name for names in SEEDS.values() for name in names)
 @kept
 def drawn_from(resolver: Resolver, call: ast.Call) -> str:
     """The library from whose global generator a call draws: torch, numpy or random; empty if from none."""
-    if any(k.arg in ("generator", None) for k in call.keywords):
-        return ""
+    return "" if any(k.arg in ("generator", None) for k in call.keywords) else drawn_by(resolver, call)
+
+
+def drawn_by(resolver: Resolver, call: ast.Call) -> str:
+    """The library by which a call draws, perhaps from a generator that it is given."""
     qualified = resolver.qualified(call.func)
     if qualified is None:
         func = call.func

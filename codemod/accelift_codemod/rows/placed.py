@@ -27,7 +27,7 @@ _CUTS = {"chunk": 1, "split": 1, "tensor_split": 1, "unbind": 0}
 _TAKES = frozenset({"narrow", "select"})
 _TENSORS = ("torch.tensor", "torch.as_tensor", "torch.LongTensor", "numpy.array")
 _STEPS = 3  # from a parameter to what was computed
-_NUMBERS = frozenset({"arange", "linspace", "logspace"})
+NUMBERS = frozenset({"arange", "linspace", "logspace"})
 
 
 class Places:
@@ -143,13 +143,13 @@ class Places:
             return False  # no sample, but the number at some rank: see LOSS-INBATCH
         if lengths.is_greatest_of_sorted(self.facts.resolver, node) and padding.only_cuts(self.draft, node):
             return False  # the longest one, wherever it was: see BATCH-PADDED
-        sources = self._sources(node.value)
+        sources = self.sources(node.value)
         surely = all(isinstance(s, (ast.BinOp, ast.Call)) and self.facts.kinds.of(s) is Kind.TENSOR for s in sources)
         networks = [m for s in sources if isinstance(s, ast.Call) for m in self.facts.objects.models(s.func)]
         own = all(isinstance(m.declaration, ast.ClassDef) for m in networks)
         return surely and own and self.layout(node, node.value) is Layout.ROWS
 
-    def _sources(self, node: ast.expr, steps: int = _STEPS) -> list[ast.expr | None]:
+    def sources(self, node: ast.expr, steps: int = _STEPS) -> list[ast.expr | None]:
         """What a variable is set to, or functions are given for it."""
         found: list[ast.expr | None] = []
         for binding in self.facts.resolver.bindings(node) if isinstance(node, ast.Name) else ():
@@ -157,7 +157,7 @@ class Places:
                 found.append(binding.value)
                 continue
             for given in self.facts.resolver.handed(binding):
-                found += [None] if given is None else self._sources(given, steps - 1)
+                found += [None] if given is None else self.sources(given, steps - 1)
         return found or [node]
 
     def _are_written(self, places: ast.expr) -> bool:
@@ -279,8 +279,8 @@ def _adds_up(draft: Draft, loop: BatchLoop, node: ast.AST) -> bool:
 
 def _counts_up(draft: Draft, node: ast.BinOp) -> bool:
     """Whether an operation has numbers in it that count up, perhaps by a variable."""
-    if not _NUMBERS & draft.facts.index.attributes.keys():
+    if not NUMBERS & draft.facts.index.attributes.keys():
         return False
     bound = (b.value for n in (node.left, node.right) for name in loads(n) for b in draft.facts.resolver.bindings(name))
     parts = (n for value in (node, *bound) if value is not None for n in walk(value))
-    return any(isinstance(n, ast.Attribute) and n.attr in _NUMBERS for n in parts)
+    return any(isinstance(n, ast.Attribute) and n.attr in NUMBERS for n in parts)

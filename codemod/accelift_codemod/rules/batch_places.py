@@ -13,6 +13,7 @@ from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.numbers import number_of
 from accelift_codemod.plan import Edit, Finding, Severity
+from accelift_codemod.rows import tables
 from accelift_codemod.rows.placed import Places, is_loss
 from accelift_codemod.rules import Explained, Rule
 
@@ -37,7 +38,8 @@ class BatchPlaces(Rule):
             "A process has only its share of a batch, with other rows in these places. So it is with labels that are "
             "taken, by the number of the batch, from an array beside the loader, or from a list that a pass over whole "
             "batches has filled. Pieces that chunk, split, narrow or unbind cut from a batch are such rows, too, where "
-            "one is taken by its number, or each into its variable.",
+            "one is taken by its number, or each into its variable; and the first rows of a table that is drawn, or "
+            "counts up, before: every process takes the same ones for its share.",
         ),
         Explained(
             "BATCH-COMPOSED",
@@ -60,18 +62,29 @@ class BatchPlaces(Rule):
             called = (f for statement in loop.body for f in draft.blueprint.timeline.calls_into(statement))
             bodies = [loop.body, *(function.body for function in dict.fromkeys((*called, *places.passes)))]
             for node in (n for body in bodies for statement in body for n in walk(statement)):
-                if (places.is_shift(node) or places.is_piece(node)) and places.meet():
+                beside = tables.by_places(places, node)
+                if (beside or places.is_shift(node) or places.is_piece(node)) and places.meet():
                     continue
-                if places.is_placed(node) and places.trains(node):
-                    yield draft.finding(
-                        "BATCH-PLACES",
-                        Severity.WARNING,
-                        node,
-                        f"`{draft.facts.segment(node)}` takes rows by their place in the batch, and a process has only "
-                        "its share of one: other rows are in these places",
-                        "have every process draw whole batches (--batch per-process), or choose rows by what they are",
-                    )
+                if (beside or places.is_placed(node)) and places.trains(node):
+                    yield self._placed(draft, node, beside)
                     break  # the other slices say the same
+
+    def _placed(self, draft: Draft, node: ast.AST, beside: bool) -> Finding:
+        return draft.finding(
+            "BATCH-PLACES",
+            Severity.WARNING,
+            node,
+            f"`{draft.facts.segment(node)}` takes "
+            + (
+                "the first rows of what is the same for every batch, and a process has only its share of one: every "
+                "process takes the same rows"
+                if beside
+                else "rows by their place in the batch, and a process has only its share of one: other rows are in "
+                "these places"
+            ),
+            "have every process draw whole batches (--batch per-process), or "
+            + ("draw it anew for each, or put it into the data set" if beside else "choose rows by what they are"),
+        )
 
     def _beside(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
         """Rows of an array outside the loader, taken by the number of the batch or of the samples before it."""
