@@ -342,6 +342,40 @@ def test_noise_of_a_data_set(made: str, drawn: str, codes: list[str]) -> None:
     assert findings(script(**slots)) == codes
 
 
+_COLLATING = """\
+def collate(batch):
+    x = torch.stack([x for x, _ in batch])
+    {}
+    return x, torch.stack([y for _, y in batch])
+
+
+def noisy(deviation):
+    def inner(batch):
+        x, y = zip(*batch)
+        return torch.stack(x) + deviation * torch.randn(len(x), 8), torch.stack(y)
+
+    return inner
+"""
+
+
+@pytest.mark.parametrize(
+    ("collate_fn", "drawn", "codes"),
+    [
+        ("collate", "x = x + torch.randn_like(x)", ["RNG-SAMENOISE"]),
+        ("collate", "x = torch.stack([-a if random.random() < 0.5 else a for a in x])", ["RNG-SAMENOISE"]),
+        ("noisy(0.1)", "pass", ["RNG-SAMENOISE"]),
+        ("lambda batch: collate([(x + torch.randn(8), y) for x, y in batch])", "pass", ["RNG-SAMENOISE"]),
+        ("collate", "x = x + 1", []),
+        ("collate", "x = x + torch.zeros_like(x)", []),
+        ("collate", "if random.random() < 0.5:\n        x = -x", []),  # alike for the whole batch
+    ],
+)
+def test_noise_of_a_collate_function(collate_fn: str, drawn: str, codes: list[str]) -> None:
+    loader = f"loader = DataLoader(data, batch_size=16, shuffle=True, collate_fn={collate_fn})"
+    text = script(imports="import random", definitions=_COLLATING.format(drawn), loader=loader)
+    assert [code for code in findings(text) if code == "RNG-SAMENOISE"] == codes
+
+
 @pytest.mark.parametrize(
     ("seed", "workers", "told"),
     [

@@ -35,7 +35,7 @@ def collated(draft: Draft) -> ast.expr | ast.If | None:
             made = value.origin if isinstance(value.origin, ast.Call) else None
             if made is not None and resolver.qualified(made.func) in lengths.COLLATORS:
                 return made
-        for function in _collates(draft, loader):
+        for function in collates(draft, loader):
             body = [function.body] if isinstance(function, ast.Lambda) else function.body
             called = (f for part in body for f in draft.blueprint.timeline.calls_into(part))
             for node in (n for f in dict.fromkeys((function, *called)) for n in walk(f)):
@@ -59,7 +59,7 @@ def averaged(draft: Draft) -> ast.Call | None:
     return None
 
 
-def _collates(draft: Draft, loader: Value) -> Iterator[Function | ast.Lambda]:
+def collates(draft: Draft, loader: Value) -> Iterator[Function | ast.Lambda]:
     """The functions that put the batches of a loader together."""
     collate = draft.facts.objects.loader(loader).arguments.get("collate_fn")
     functions: list[ast.AST | None] = [v.declaration for v in draft.facts.resolver.values(collate)]
@@ -72,7 +72,7 @@ def _collates(draft: Draft, loader: Value) -> Iterator[Function | ast.Lambda]:
 
 def _padded_parts(draft: Draft, loader: Value) -> Iterator[str]:
     """The parts of a batch, as facts name them, that a collate function makes by padding: `[1]`, `['labels']`."""
-    for function in _collates(draft, loader):
+    for function in collates(draft, loader):
         returns = [] if isinstance(function, ast.Lambda) else draft.facts.resolver.returns(function)
         given = returns[0].value if len(returns) == 1 else None
         entries: list[tuple[object, ast.expr]] = []

@@ -23,7 +23,12 @@ _TESTS = (ast.If, ast.While, ast.IfExp)
 @kept
 def decides(draft: Draft, call: ast.Call) -> bool:
     """Whether what a call draws only decides, for all of a batch and not for one row of it."""
-    return _only_decides(draft, call, _is_one(draft, call)) and not _is_for_each_row(draft, call)
+    return decides_something(draft, call) and not _is_for_each_row(draft, call)
+
+
+def decides_something(draft: Draft, call: ast.Call) -> bool:
+    """Whether what a call draws only decides, be it for all of a batch or for one row."""
+    return _only_decides(draft, call, _is_one(draft, call))
 
 
 def _is_one(draft: Draft, call: ast.Call) -> bool:

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from accelift_codemod.batches import lengths, padding
 from accelift_codemod.chance import seeds
-from accelift_codemod.chance.decided import decides, of_batch
+from accelift_codemod.chance.decided import decides, decides_something, of_batch
 from accelift_codemod.chance.noise import in_making
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, torch_ops
 from accelift_codemod.facts.chance import SEEDS, drawn_from, of_distribution
-from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS, How
 from accelift_codemod.networks import gradient_hooks, ready_networks
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -25,11 +25,13 @@ _TRAINING = 5  # where F.batch_norm is told that
 _OF_TENSORS = frozenset({"multinomial", "bernoulli"})  # methods that draw by the numbers in a tensor
 _NOISE = frozenset("randn rand randint normal randn_like rand_like bernoulli multinomial".split())
 
+_IN_WORKERS = ("noise of its own", "noise of collating")
+
 
 class Notes(Rule):
     """Reports what makes results on several processes differ from those on one, however the script is converted:
-    statistics of BatchNorm, dropout masks, noise drawn by the training loop, an evaluation, a network or a data set. On
-    one process nothing changes.
+    statistics of BatchNorm, dropout masks, noise drawn by the training loop, an evaluation, a network, a data set or a
+    collate function. On one process nothing changes.
     """
 
     code = "NOTE"
@@ -111,6 +113,9 @@ class Notes(Rule):
             for role, call in self._for_each_batch(draft):
                 if (self._draws(draft, call) and not self._is_not_noise(draft, call, role)) or _draws_in_place(call):
                     first.setdefault("noise of its own", call)
+        for call in self._collating(draft):
+            if _draws_in_place(call) or (self._draws(draft, call) and not self._decides_for_all(draft, call)):
+                first.setdefault("noise of collating", call)
         for call in draft.facts.index.methods.get("register_hook", []):
             owner: ast.expr = call.func.value  # type: ignore[attr-defined]
             objects = draft.facts.objects
@@ -191,6 +196,7 @@ class Notes(Rule):
             "noise": "the noise of the training loop is",
             "noise of an evaluation": "the noise of an evaluation, drawn for a process's share, is",
             "noise of its own": "the noise that a network or a data set draws is",
+            "noise of collating": "the noise that a collate function draws is",
             "dropout": "dropout masks are",
         }
         told = "call set_seed(seed, device_specific=True) after the models are made"
@@ -216,7 +222,7 @@ class Notes(Rule):
         """Whether the script may seed what is drawn from: otherwise every process draws other numbers."""
         home = "torch" if kind == "dropout" else drawn_from(draft.facts.resolver, call)
         names = SEEDS.get(home, ())
-        if home in ("numpy", "random") and kind == "noise of its own" and self._may_be_in_worker(draft, call):
+        if home in ("numpy", "random") and kind in _IN_WORKERS and self._may_be_in_worker(draft, call):
             names = (*names, *SEEDS["torch"])  # by whose generator torch seeds all those of its workers
         return not home or seeds.perhaps(draft, names)
 
@@ -233,7 +239,7 @@ class Notes(Rule):
             if _draws_in_place(node) or (self._draws(draft, node) and not decides(draft, node)):
                 yield node
 
-    def _run(self, draft: Draft, body: Sequence[ast.stmt]) -> Iterator[ast.Call]:
+    def _run(self, draft: Draft, body: Sequence[ast.stmt | ast.expr]) -> Iterator[ast.Call]:
         for statement in body:
             called = (s for f in draft.blueprint.timeline.calls_into(statement) for s in f.body)
             yield from (c for s in (statement, *called) for c in draft.facts.loops.own_calls(s))
@@ -304,6 +310,19 @@ class Notes(Rule):
                         for function in dict.fromkeys((method, *functions)):
                             calls = (n for s in function.body for n in draft.facts.loops.own_calls(s))
                             yield from ((role, call) for call in calls)
+
+    def _collating(self, draft: Draft) -> Iterator[ast.Call]:
+        """The calls by which collate functions make the batches of training loops and evaluations."""
+        for loop in (*draft.blueprint.train_loops, *draft.blueprint.cuts):
+            for function in (f for loader in loop.loaders for f in padding.collates(draft, loader)):
+                body = [function.body] if isinstance(function, ast.Lambda) else function.body
+                yield from self._run(draft, body)
+
+    def _decides_for_all(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether what a collate function draws only decides, for the whole batch."""
+        around = draft.facts.index.ancestors(call)
+        each = any(isinstance(n, (*COMPREHENSIONS, ast.For, ast.While)) for n in around)
+        return not each and decides_something(draft, call)
 
     def _drops(self, draft: Draft, call: ast.Call, name: str) -> bool:
         """Whether a layer, or a function, leaves out by chance, and not surely with a chance of zero."""
