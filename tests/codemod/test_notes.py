@@ -261,6 +261,14 @@ def test_noise_and_dropout_are_told_apart() -> None:
     assert messages(text)[0] == DROPOUT
 
 
+@pytest.mark.parametrize("drawn", ["torch.randn_like(p)", "torch.randn_like(p.grad)", "torch.randn(p.shape)"])
+def test_noise_for_weights_has_to_be_the_same(drawn: str) -> None:
+    step = f"for p in model.parameters():\n    p.grad.add_({drawn})\noptimizer.step()"
+    assert findings(script(step=step)) == []
+    (message,) = messages(script(step=step, forward=FORWARD.format("x + torch.randn_like(x)")))
+    assert message.endswith(f"and give `{drawn}`, which has to be the same everywhere, its own generator")
+
+
 def test_findings_left_out() -> None:
     text = script(definitions=NET.format("nn.BatchNorm1d(8)"), model="model = Deep().to(device)")
     assert messages(text, ignore=("NOTE-BN",)) == []

@@ -140,3 +140,37 @@ def test_a_decision_on_an_evaluation_whose_samples_draw(
     assert plan is not None
     told = [f.severity.value for f in plan.findings if f.code == "COLL-RANKFLOW"]
     assert told == ([severity] if severity else [])
+
+
+UNEVEN = {"setup": SEEDS, "imports": "import random", "data": "data = TensorDataset(torch.ones(70, 8), torch.ones(70))"}
+EACH = "for i in range(len(x)):\n    if random.random() < 0.3:\n        x[i] = 0\n"
+LOSS = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)"
+LIKE = "x = x + torch.randn_like(x)\n"
+PERTURB = "for p in model.parameters():\n    p.data.add_(1e-3 * torch.randn_like(p))\noptimizer.step()"
+RATE = "optimizer.step()\nif random.random() < 0.3:\n    optimizer.param_groups[0]['lr'] *= 0.5"
+
+
+@pytest.mark.parametrize(
+    ("drawn", "step", "told"),
+    [
+        (EACH, RATE, True),
+        (EACH, STEP.format(coin=PYTHON), True),
+        ("x = x + torch.randn(x.shape)\n", STEP.format(coin=TORCH), True),
+        ("x = x + torch.randn(len(x), 1)\n", STEP.format(coin=TORCH), True),
+        (LIKE, PERTURB, True),
+        ("", PERTURB, False),  # every process draws the same
+        ("", RATE, False),
+        ("x = x + torch.randn(8)\n", STEP.format(coin=TORCH), False),  # as many on every process
+        (LIKE, STEP.format(coin=TORCH), False),  # a GPU has a generator of its own
+        (EACH, STEP.format(coin=TORCH), False),
+        (EACH, PERTURB, False),
+    ],
+)
+def test_what_is_drawn_for_a_share_moves_the_generator(drawn: str, step: str, told: bool) -> None:
+    text = script(**UNEVEN, forward=drawn + LOSS, step=step)
+    assert ("COLL-RANKFLOW" in findings(text)) is told
+
+
+def test_shares_of_one_size_move_the_generator_alike() -> None:
+    even = {**UNEVEN, "data": "data = TensorDataset(torch.ones(64, 8), torch.ones(64))"}
+    assert "COLL-RANKFLOW" not in findings(script(**even, forward=LIKE + LOSS, step=PERTURB))

@@ -23,7 +23,7 @@ _TESTS = (ast.If, ast.While, ast.IfExp)
 @kept
 def decides(draft: Draft, call: ast.Call) -> bool:
     """Whether what a call draws only decides, for all of a batch and not for one row of it."""
-    return decides_something(draft, call) and not _is_for_each_row(draft, call)
+    return decides_something(draft, call) and not is_for_each_row(draft, call)
 
 
 def decides_something(draft: Draft, call: ast.Call) -> bool:
@@ -50,7 +50,7 @@ def _is_of_ones(node: ast.expr) -> bool:
     return all(isinstance(part, ast.Constant) and part.value == 1 for part in parts)
 
 
-def _is_for_each_row(draft: Draft, node: ast.AST, steps: int = 3) -> bool:
+def is_for_each_row(draft: Draft, node: ast.AST, steps: int = 3) -> bool:
     """Whether a node runs for each row of a batch, perhaps in a function that does."""
     if any(map(partial(_is_over_rows, draft), draft.facts.index.ancestors(node))):
         return True
@@ -58,7 +58,7 @@ def _is_for_each_row(draft: Draft, node: ast.AST, steps: int = 3) -> bool:
     if function is None:
         return False
     sites = draft.facts.resolver.sites(function) if isinstance(function, FUNCTIONS) else []
-    return _is_handed_on(draft, function) or any(_is_for_each_row(draft, site, steps - 1) for site in sites)
+    return _is_handed_on(draft, function) or any(is_for_each_row(draft, site, steps - 1) for site in sites)
 
 
 def _is_handed_on(draft: Draft, function: ast.AST) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from accelift_codemod.chance.streams import drawing_sample
+from accelift_codemod.chance.moved import moving
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role
 from accelift_codemod.facts.effects import loads, stores
@@ -65,9 +65,15 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
                 local_test = goes_by(draft, choice.test, local, kept)
                 if local_test and not _is_same(draft, node, choice.test):
                     yield _differs(draft, statement, choice.test, _OTHER_LOSSES)
-        if isinstance(statement, ast.Expr) and _perturbs(draft, statement.value):
-            yield _differs(draft, statement, statement.value, _OTHER_MODELS)
-        elif isinstance(statement, ast.stmt) and (by := changes(draft, statement, local)) is not None:
+        if isinstance(statement, ast.Expr) and (perturbing := _perturbs(draft, statement.value)):
+            if any(coins.drawn(draft, argument) is not None for argument in perturbing):
+                yield _differs(draft, statement, statement.value, _OTHER_MODELS)
+                continue
+            by_chance = next((found for a in perturbing if (found := _drifting(draft, node, a))), None)
+            if by_chance is not None:
+                yield _drifts(draft, statement, by_chance, "weights are changed by", "ends with another model")
+                continue
+        if isinstance(statement, ast.stmt) and (by := changes(draft, statement, local)) is not None:
             yield from _changed(draft, node, statement, by)
         told_to = (v for v in switched_by(draft, statement) if goes_by(draft, v, local, kept))
         if (by := next((v for v in told_to if not _is_size(draft, node, v, local)), None)) is not None:
@@ -83,16 +89,8 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
         if drawn is not None and (_matters(draft, node, statement) or _evaluates(draft, statement)):
             yield coins.differing(draft, statement, drawn, _OTHER_TRAINING)
         drifting = _drifting(draft, node, statement.test) if drawn is None else None
-        if drifting is not None and _matters(draft, node, statement):
-            coin, sample = map(draft.facts.segment, drifting)
-            yield draft.finding(
-                "COLL-RANKFLOW",
-                Severity.WARNING,
-                statement,
-                f"what trains is decided by `{coin}`, and the samples draw from the same generator (`{sample}`): a "
-                "process that has other samples comes to another place of the stream, and decides otherwise",
-                "draw decisions from a generator of their own (random.Random(seed), torch.Generator())",
-            )
+        if drifting is not None and (_matters(draft, node, statement) or _sets_rate(draft, statement)):
+            yield _drifts(draft, statement, drifting, "what trains is decided by", "decides otherwise")
         if not goes_by(draft, statement.test, local, kept):
             yield from _reached(draft, statement, local, kept)
             continue
@@ -233,8 +231,8 @@ def _differs(draft: Draft, statement: ast.AST, value: ast.expr, consequence: str
 def _drifting(draft: Draft, node: Loop, test: ast.expr) -> tuple[ast.Call, ast.Call] | None:
     """A call in a test that draws from a seeded generator, and one by which samples draw from it, too."""
     loop = draft.blueprint.loops.get(node)
-    for call, home in coins.coins(draft, test) if loop is not None else ():
-        sample = drawing_sample(draft, loop, home)  # type: ignore[arg-type]
+    for call, _ in coins.coins(draft, test) if loop is not None else ():
+        sample = moving(draft, loop, call)  # type: ignore[arg-type]
         if sample is not None:
             return call, sample
     return None
@@ -340,14 +338,34 @@ def _evaluates(draft: Draft, choice: ast.If | ast.While) -> bool:
     return meets(draft, [*choice.body, *choice.orelse])
 
 
-def _perturbs(draft: Draft, node: ast.expr) -> bool:
-    """Whether a call changes a parameter in place by numbers that every process draws for itself."""
+def _perturbs(draft: Draft, node: ast.expr) -> list[ast.expr]:
+    """What a call is given that changes a parameter in place."""
     func = node.func if isinstance(node, ast.Call) else None
     if not (isinstance(node, ast.Call) and isinstance(func, ast.Attribute) and func.attr.endswith("_")):
-        return False
-    arguments = [*node.args, *(k.value for k in node.keywords)]
-    drawn = any(coins.drawn(draft, argument) is not None for argument in arguments)
-    return drawn and draft.facts.objects.is_parameter(func.value)
+        return []
+    changed = func.value
+    if isinstance(changed, ast.Attribute) and changed.attr == "data":
+        changed = changed.value
+    return [*node.args, *(k.value for k in node.keywords)] if draft.facts.objects.is_parameter(changed) else []
+
+
+def _sets_rate(draft: Draft, choice: ast.If | ast.While) -> bool:
+    """Whether a test decides a setting of an optimizer."""
+    return any(sets_group(draft, n) for s in (*choice.body, *choice.orelse) for n in walk(s))
+
+
+def _drifts(
+    draft: Draft, statement: ast.stmt, drifting: tuple[ast.Call, ast.Call], what: str, consequence: str
+) -> Finding:
+    coin, sample = map(draft.facts.segment, drifting)
+    return draft.finding(
+        "COLL-RANKFLOW",
+        Severity.WARNING,
+        statement,
+        f"{what} `{coin}`, and the samples draw from the same generator (`{sample}`): a process that has other samples "
+        f"comes to another place of the stream, and {consequence}",
+        "draw this from a generator of its own (random.Random(seed), torch.Generator())",
+    )
 
 
 def chosen_by_content(draft: Draft, statement: ast.stmt) -> ast.expr | None:

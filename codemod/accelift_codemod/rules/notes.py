@@ -13,6 +13,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, torch_ops
 from accelift_codemod.facts.chance import SEEDS, drawn_from, of_distribution
 from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS, How
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.networks import gradient_hooks, ready_networks
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -236,7 +237,7 @@ class Notes(Rule):
     def _noise(self, draft: Draft, body: Sequence[ast.stmt]) -> Iterator[ast.Call]:
         """The calls by which statements of a loop, or functions that they call, draw random numbers."""
         for node in self._run(draft, body):
-            if _draws_in_place(node) or (self._draws(draft, node) and not decides(draft, node)):
+            if _draws_in_place(node) or (self._draws(draft, node) and not self._is_same(draft, node)):
                 yield node
 
     def _run(self, draft: Draft, body: Sequence[ast.stmt | ast.expr]) -> Iterator[ast.Call]:
@@ -245,11 +246,16 @@ class Notes(Rule):
             yield from (c for s in (statement, *called) for c in draft.facts.loops.own_calls(s))
 
     def _decided(self, draft: Draft) -> Iterator[ast.Call]:
-        """The calls that draw what decides in training loops and in networks."""
+        """The calls that draw what decides, or what is for weights, in training loops and in networks."""
         for loop in draft.blueprint.train_loops:
-            yield from (n for n in self._run(draft, loop.body) if self._draws(draft, n) and decides(draft, n))
+            yield from (n for n in self._run(draft, loop.body) if self._draws(draft, n) and self._is_same(draft, n))
         inside = (c for c in draft.calls if self._in_each_batch(draft, c) and self._draws(draft, c))
         yield from (c for c in inside if _role(draft, c) is Role.MODEL and decides(draft, c))
+
+    def _is_same(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether what a training loop draws has to be the same everywhere: it only decides, or is one for weights."""
+        given = (n for a in call.args for n in walk(a) if isinstance(n, ast.Name))
+        return decides(draft, call) or any(map(draft.facts.objects.is_parameter, given))
 
     def _normalizes(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call computes statistics of a batch, as it trains."""
