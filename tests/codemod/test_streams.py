@@ -174,3 +174,20 @@ def test_what_is_drawn_for_a_share_moves_the_generator(drawn: str, step: str, to
 def test_shares_of_one_size_move_the_generator_alike() -> None:
     even = {**UNEVEN, "data": "data = TensorDataset(torch.ones(64, 8), torch.ones(64))"}
     assert "COLL-RANKFLOW" not in findings(script(**even, forward=LIKE + LOSS, step=PERTURB))
+
+
+OWN = {**UNEVEN, "before": "rng = random.Random(0)\nother = random.Random(1)\ng = torch.Generator().manual_seed(0)"}
+
+
+@pytest.mark.parametrize(
+    ("drawn", "coin", "told"),
+    [
+        (EACH.replace("random.random", "rng.random"), "rng.random()", True),
+        ("x = x + torch.randn(x.shape, generator=g)\n", "torch.rand(1, generator=g).item()", True),
+        (EACH.replace("random.random", "rng.random"), "other.random()", False),
+        ("x = x + torch.randn(x.shape)\n", "torch.rand(1, generator=g).item()", False),
+    ],
+)
+def test_generators_of_the_script(drawn: str, coin: str, told: bool) -> None:
+    text = script(**OWN, forward=drawn + LOSS, step=STEP.format(coin=coin))
+    assert ("COLL-RANKFLOW" in findings(text)) is told

@@ -9,7 +9,7 @@ from accelift_codemod.chance.noise import fills
 from accelift_codemod.chance.streams import drawing_sample
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
-from accelift_codemod.facts.chance import drawn_from
+from accelift_codemod.facts.chance import SEEDS, stream
 from accelift_codemod.facts.layout import Layout
 
 _OF_SHARE = (Layout.ROWS, Layout.COUNT, Layout.SHAPE, Layout.BATCH)
@@ -18,7 +18,7 @@ _OF_SHARE = (Layout.ROWS, Layout.COUNT, Layout.SHAPE, Layout.BATCH)
 def moving(draft: Draft, loop: BatchLoop, coin: ast.Call) -> ast.Call | None:
     """A call by which the samples of a loop, or the loop for its share of them, draw from the generator that another
     call draws from."""
-    home = drawn_from(draft.facts.resolver, coin)
+    home = stream(draft.facts.resolver, coin)
     return drawing_sample(draft, loop, home) or _drawing_share(draft, loop, coin, home)
 
 
@@ -30,8 +30,9 @@ def _drawing_share(draft: Draft, loop: BatchLoop, coin: ast.Call, home: str) -> 
     for statement in loop.body:
         called = (s for f in draft.blueprint.timeline.calls_into(statement) for s in f.body)
         for call in (c for s in (statement, *called) for c in draft.facts.loops.own_calls(s)):
-            same = call is not coin and drawn_from(draft.facts.resolver, call) == home
-            if same and _is_on_device(call) == _is_on_device(coin) and _is_for_share(draft, loop, call):
+            same = call is not coin and stream(draft.facts.resolver, call) == home
+            alike = home not in SEEDS or _is_on_device(call) == _is_on_device(coin)
+            if same and alike and _is_for_share(draft, loop, call):
                 return call
     return None
 

@@ -18,6 +18,7 @@ _NOT_DRAWN = frozenset(
     "seed default_rng RandomState Generator SeedSequence get_state set_state Random SystemRandom getstate "
     "setstate".split()
 )
+_GENERATORS = frozenset({"random.Random", "numpy.random.default_rng", "numpy.random.RandomState"})
 _DISTRIBUTIONS = "torch.distributions."
 _SAMPLES = frozenset({"sample", "rsample", "sample_n"})
 # What seeds the global generators of all three.
@@ -45,6 +46,20 @@ _SEEDS = frozenset(name for names in SEEDS.values() for name in names)
 def drawn_from(resolver: Resolver, call: ast.Call) -> str:
     """The library from whose global generator a call draws: torch, numpy or random; empty if from none."""
     return "" if any(k.arg in ("generator", None) for k in call.keywords) else drawn_by(resolver, call)
+
+
+def stream(resolver: Resolver, call: ast.Call) -> str:
+    """What a call draws from: the library of a global generator, or as what a generator of the script is spelled; empty
+    if it does not draw."""
+    given = next((k.value for k in call.keywords if k.arg == "generator"), None)
+    if given is not None:
+        return ast.unparse(given) if drawn_by(resolver, call) else ""
+    func = call.func
+    if isinstance(func, ast.Attribute) and any(
+        resolver.qualified(made.func) in _GENERATORS for made in _makers(resolver, func.value)
+    ):
+        return ast.unparse(func.value)
+    return drawn_from(resolver, call)
 
 
 def drawn_by(resolver: Resolver, call: ast.Call) -> str:

@@ -8,12 +8,14 @@ from collections.abc import Collection, Iterator
 from accelift_codemod.chance.moved import moving
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role
+from accelift_codemod.facts.chance import stream
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.layout import Layout, settled
 from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
 from accelift_codemod.measured import called, coins
+from accelift_codemod.measured.asked import deciding
 from accelift_codemod.measured.averaging import averaging
 from accelift_codemod.measured.by_clock import timed
 from accelift_codemod.measured.choices import SPELLED, choices, weighs_up
@@ -231,7 +233,8 @@ def _differs(draft: Draft, statement: ast.AST, value: ast.expr, consequence: str
 def _drifting(draft: Draft, node: Loop, test: ast.expr) -> tuple[ast.Call, ast.Call] | None:
     """A call in a test that draws from a seeded generator, and one by which samples draw from it, too."""
     loop = draft.blueprint.loops.get(node)
-    for call, _ in coins.coins(draft, test) if loop is not None else ():
+    calls = (n for n in deciding(draft, test) if isinstance(n, ast.Call) and stream(draft.facts.resolver, n))
+    for call in calls if loop is not None else ():
         sample = moving(draft, loop, call)  # type: ignore[arg-type]
         if sample is not None:
             return call, sample
