@@ -148,3 +148,49 @@ def test_what_only_training_reads_is_nothing_of_an_evaluation() -> None:
     before = "kept = []\nmodel.layer.register_forward_hook(lambda m, given, out: kept.append(out))"
     after = EVALUATES.format(loop="", inside="", end="")
     assert "EVAL-REPLICATED" not in findings(script(before=before, forward=forward, after=after))
+
+
+PRECONDITIONER = """
+class Preconditioner(torch.optim.Optimizer):
+    def __init__(self, net):
+        super().__init__(net.parameters(), {{}})
+        for layer in net.modules():
+            if isinstance(layer, nn.Linear):
+                layer.{register}(self.save)
+        self.layer = layer
+
+    def save(self, layer, *given):
+        self.state[layer]["x"] = {kept}
+
+    def step(self):
+        x = self.state[self.layer]["x"]
+        {body}
+"""
+COVARIANCE = "self.layer.weight.grad.data = self.layer.weight.grad @ self.inverse(x)"
+INVERSE = """
+    def inverse(self, x):
+        return (x.t() @ x / len(x) + torch.eye(8)).inverse()
+"""
+
+
+@pytest.mark.parametrize(
+    ("register", "kept", "body", "codes"),
+    [
+        ("register_forward_pre_hook", "given[0][0].detach()", COVARIANCE, ["COLL-RANKFLOW"]),
+        ("register_full_backward_hook", "given[1][0]", COVARIANCE, ["COLL-RANKFLOW"]),
+        ("register_forward_pre_hook", "given[0][0]", "self.layer.weight.grad.mul_(x.abs().mean())", ["COLL-RANKFLOW"]),
+        (
+            "register_forward_pre_hook",
+            "given[0][0].detach()",
+            "print(self.state[self.layer]['x'].mean())",
+            ["METRIC-TRAIN"],
+        ),
+        ("register_forward_pre_hook", "given[0][0].detach()", "self.layer.weight.grad.mul_(0.5)", []),
+        ("register_forward_pre_hook", "given[0][0].shape[1]", "self.layer.weight.grad.mul_(1 / x)", []),
+    ],
+)
+def test_gradients_that_are_changed_by_what_hooks_keep(register: str, kept: str, body: str, codes: list[str]) -> None:
+    definitions = PRECONDITIONER.format(register=register, kept=kept, body=body) + INVERSE
+    step = "natural.step()\noptimizer.step()"
+    text = script(definitions=definitions, before="natural = Preconditioner(model)", step=step)
+    assert findings(text) == codes

@@ -102,7 +102,7 @@ def functions(facts: Facts, node: ast.expr | None, depth: int = 0) -> Iterator[H
 
 def _puts(facts: Facts, hook: Hook) -> Iterator[tuple[ast.Name | ast.Attribute, ast.AST]]:
     """Where a hook puts something of its arguments."""
-    parameters = [*hook.args.posonlyargs, *hook.args.args]
+    parameters = [*hook.args.posonlyargs, *hook.args.args, *([hook.args.vararg] if hook.args.vararg else [])]
     method = isinstance(hook, FUNCTIONS) and facts.resolver.is_method(hook)
     given = {p.arg for p in parameters[2 if method else 1 :]}
     if isinstance(hook, ast.Lambda):

@@ -12,7 +12,7 @@ from accelift_codemod.facts.tree import children
 from accelift_codemod.facts.values import Key, Role, Value, Values, key
 
 _PARAMETERS = frozenset({"parameters", "named_parameters", "children", "modules", "state_dict"})
-_GOES_THROUGH = frozenset({"children", "named_children", "modules", "named_modules"})
+GOES_THROUGH = frozenset({"children", "named_children", "modules", "named_modules"})
 _TENSORS = ("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.autograd.Variable", "torch.tensor")
 _COLLECTS = ("append", "extend", "insert", "add", "update")  # in this order: so are models prepared
 _LOOKS = frozenset({"keys"})  # what of a dict does not hand out its entries
@@ -279,7 +279,7 @@ class Owners:
         bindings = self.resolver.bindings(name) if isinstance(name, ast.Name) else []
         over = bindings[0].value if len(bindings) == 1 and bindings[0].how is How.LOOP else None
         func = over.func if isinstance(over, ast.Call) else None
-        return func.value if isinstance(func, ast.Attribute) and func.attr in _GOES_THROUGH else None
+        return func.value if isinstance(func, ast.Attribute) and func.attr in GOES_THROUGH else None
 
     def _is_loose(self, node: ast.expr) -> bool:
         """Whether an expression may be a tensor of the script, which no network has among its parameters."""

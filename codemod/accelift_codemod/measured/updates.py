@@ -38,10 +38,26 @@ def changed_by(draft: Draft, node: ast.AST, names: set[str]) -> ast.expr | None:
     return next((value for value in given if _depends(draft, value, names)), None)
 
 
-def _is_changed(draft: Draft, node: ast.expr) -> bool:
-    """Whether an expression is a parameter of a loop over those of a network, its gradient, or that of a layer."""
+def sets_gradient(statement: ast.stmt) -> bool:
+    """Whether a statement changes a gradient, whatever that is of: `weight.grad.data = step`, `g.grad.mul_(scale)`."""
+    places = targets(statement)
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        func = statement.value.func
+        if isinstance(func, ast.Attribute) and func.attr.endswith("_") and not func.attr.endswith("__"):
+            places = [func.value]
+    return any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in map(_bare, places))
+
+
+def _bare(node: ast.expr) -> ast.expr:
+    """What an expression is a part of, or the data of: `weight.grad.data[0]`."""
     while isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr == "data"):
         node = node.value
+    return node
+
+
+def _is_changed(draft: Draft, node: ast.expr) -> bool:
+    """Whether an expression is a parameter of a loop over those of a network, its gradient, or that of a layer."""
+    node = _bare(node)
     if isinstance(node, ast.Attribute) and node.attr == "grad":
         return draft.facts.objects.is_parameter(node.value) or draft.facts.objects.is_part(node.value)
     return draft.facts.objects.is_parameter(node)
