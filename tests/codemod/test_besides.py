@@ -137,3 +137,55 @@ def test_a_seed_is_no_number_of_a_gpu() -> None:
 
     assert told("torch.manual_seed(n)") == []
     assert told("if n:\n        return torch.device(f'cuda:{n}')") == ["DEV-INDEX"]
+
+
+TRAINER = """\
+import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Trainer:
+    def __init__(self, model, loader):
+        {chosen}
+        self.model = model.to(self.device)
+        self.loader = loader
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def choose(self):
+        torch.backends.cudnn.benchmark = True
+        {choice}
+
+    def train(self):
+        for x, y in self.loader:
+            loss = nn.functional.mse_loss(self.model(x.to(self.device)), y.to(self.device))
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+
+
+loader = DataLoader(TensorDataset(torch.zeros(64, 8), torch.zeros(64, 2)), batch_size=8)
+print(len(loader))
+trainer = Trainer(nn.Linear(8, 2), loader)
+print(trainer.device)
+trainer.train()
+"""
+DEVICE = 'torch.device("cuda" if torch.cuda.is_available() else "cpu")'
+
+
+@pytest.mark.parametrize(
+    ("chosen", "given"),
+    [
+        ("self.device = self.choose()", "device"),
+        ("self.device, self.gpus = self.choose()", "device, [0]"),
+    ],
+)
+def test_a_device_stays_that_a_method_returns_which_has_the_accelerators(chosen: str, given: str) -> None:
+    output = converted(TRAINER.format(chosen=chosen, choice=f"device = {DEVICE}\n        return {given}"))
+    assert f"        {chosen}\n        self.model = model\n" in output
+    assert f"        device = accelerator.device\n        return {given}\n" in output
+
+
+def test_a_device_that_a_method_makes_where_it_returns_it_is_bound_anew() -> None:
+    output = converted(TRAINER.format(chosen="self.device = self.choose()", choice=f"return {DEVICE}"))
+    assert "        self.choose()\n        self.device = accelerator.device\n" in output

@@ -712,3 +712,33 @@ def test_all_that_a_wrapped_network_is_called_with_that_stays_is_told_of() -> No
     assert "DEV-LEFT" in findings(script(**slots, forward="loss = F.cross_entropy(model(x), y)"))
     # Beside what is moved, it may be the names of the samples.
     assert "DEV-LEFT" not in findings(script(**slots, forward="loss = F.cross_entropy(model(y, x), y)"))
+
+
+TRAINER = """\
+class Trainer:
+    def __init__(self, net, gpus):
+        {before}
+        {test}
+            self.net = nn.DataParallel(net, device_ids=gpus)
+
+
+def several(gpus):
+    return len(gpus) > 1
+"""
+
+
+@pytest.mark.parametrize("test", ["if len(gpus) > 1:", "if torch.cuda.device_count() > 1 and gpus:"])
+@pytest.mark.parametrize("before", ["self.net = net.to(device)", "self.net = net\n        self.gpus = gpus"])
+def test_a_network_is_not_bound_again_where_its_wrapper_goes(before: str, test: str) -> None:
+    text = script(definitions=TRAINER.format(before=before, test=test), before="trainer = Trainer(model, [0, 1])")
+    output = converted(text)
+    assert "if " not in output[output.index("class Trainer") : output.index("def several")]
+
+
+@pytest.mark.parametrize(
+    ("before", "test"),
+    [("self.net = net", "if several(gpus):"), ("self.net = None", "if len(gpus) > 1:"), ("pass", "for _ in gpus:")],
+)
+def test_a_network_is_bound_where_its_wrapper_goes_if_it_may_be_another(before: str, test: str) -> None:
+    text = script(definitions=TRAINER.format(before=before, test=test), before="trainer = Trainer(model, [0, 1])")
+    assert f"        {test}\n            self.net = net\n" in converted(text)

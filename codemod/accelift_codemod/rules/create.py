@@ -10,6 +10,7 @@ from accelift_codemod.blueprint import imports
 from accelift_codemod.blueprint.borrowed import Known, known
 from accelift_codemod.devices import texts as device_texts
 from accelift_codemod.devices.besides import kept_calls
+from accelift_codemod.devices.returned import is_given_back, is_late
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.conditions import FALSE, TRUE
@@ -326,6 +327,8 @@ accelerator = Accelerator(
 
     def _rebind(self, draft: Draft, variable: DeviceVariable, state: str = "{accelerator}") -> Iterator[Edit]:
         reason = "the device is that of the process"
+        if is_given_back(draft, variable):
+            return
         if variable.whole:
             bound = self._bound(draft, variable, state)
             code = [*kept_calls(draft, variable), *bound]
@@ -352,15 +355,8 @@ accelerator = Accelerator(
         if self._handed_in(draft, variable):
             return
         statement = variable.statements[0]
-        visible = reach.sees(draft.function(statement))
-        moments = draft.blueprint.timeline.moments(statement, reach.home)
-        made = position(reach.block[reach.place])
         fixed = variable.cpu == FALSE and reach.cpu.constant is None  # a GPU even where the script means the CPU
-        if (
-            visible
-            and not fixed
-            and (min(moments) >= made if moments else draft.blueprint.timeline.follows(statement, reach.home))
-        ):
+        if not fixed and is_late(draft, statement):
             yield from self._rebind(draft, variable)
             yield from self._option(draft, variable)
             return

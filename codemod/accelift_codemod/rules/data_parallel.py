@@ -239,8 +239,7 @@ def _is_there(draft: Draft, statement: ast.stmt, target: ast.expr, argument: ast
     wanted, given = ast.unparse(target), ast.unparse(argument)
     if wanted == given:
         return True
-    block, place = draft.facts.index.block(statement)
-    for earlier in reversed(block[:place]):
+    for earlier in _before(draft, statement):
         only = isinstance(earlier, ast.Assign) and len(earlier.targets) == 1 and is_spelled_out(earlier.targets[0])
         bound = ast.unparse(earlier.targets[0]) if isinstance(earlier, ast.Assign) and only else ""
         if isinstance(earlier, ast.Assign) and bound == wanted:
@@ -250,6 +249,21 @@ def _is_there(draft: Draft, statement: ast.stmt, target: ast.expr, argument: ast
         if not only or calls or any(f"{name}.".startswith(f"{bound}.") for name in (wanted, given)):
             return False
     return False
+
+
+def _before(draft: Draft, statement: ast.stmt) -> Iterator[ast.stmt]:
+    """The statements that have run before one, the last first; those before an `if` around it, too, that only asks what
+    Python and torch know: `if len(gpus) > 1:`."""
+    block, place = draft.facts.index.block(statement)
+    yield from reversed(block[:place])
+    around = draft.facts.index.parents.get(statement)
+    calls = [n.func for n in walk(around.test) if isinstance(n, ast.Call)] if isinstance(around, ast.If) else [None]
+    resolver = draft.facts.resolver
+    asks = (
+        f is not None and (resolver.builtin(f) or (resolver.qualified(f) or "").startswith("torch.")) for f in calls
+    )
+    if isinstance(around, ast.If) and all(asks):
+        yield from _before(draft, around)
 
 
 def _wrapped(draft: Draft, calls: list[ast.Call], node: ast.expr) -> bool:

@@ -240,7 +240,7 @@ scheduler.step(running / len(loader))
         told = {n.id for statements in entries.values() for n in loads(statements[0].target)}
         places = {name: place for name, place in places.items() if name not in told}
         if places:
-            printed = list(places)
+            printed = [n for n in places if not any(other.startswith(f"{n}.") for other in places)]
             names = ", ".join(f"`{n}`" for n in printed)
             tells = " or ".join(sorted({ways[name] for name in printed}))
             yield draft.finding(
