@@ -501,3 +501,19 @@ def test_first_numbers_that_samples_are_compared_by() -> None:
     forward = "optimizer.zero_grad()\nout = model(x)\nloss = F.cross_entropy(out @ out.t(), numbers[: len(x)])"
     found = findings(script(setup="numbers = torch.arange(64)", forward=forward))
     assert "LOSS-INBATCH" in found and "BATCH-PLACES" not in found
+TURNED = "def measured(x, y, paired=False):\n    if paired:\n        x = torch.cat([x, x.flip(0)])\n"
+
+
+@pytest.mark.parametrize(("given", "said"), [("x, y", False), ("x, y, paired=True", True), ("x, y, len(y) > 3", True)])
+def test_rows_in_a_branch_that_no_call_opens(given: str, said: bool) -> None:
+    rest = "    return F.cross_entropy(model(x)[: len(y)], y)\n"
+    text = script(definitions=f"{TURNED}{rest}", forward=f"optimizer.zero_grad()\nloss = measured({given})")
+    assert ("BATCH-PLACES" in findings(text)) is said
+
+
+@pytest.mark.parametrize(("given", "said"), [("dataset", False), ("dataset, True", True)])
+def test_batches_that_no_call_has_composed(given: str, said: bool) -> None:
+    build = f"def build(dataset, episodic=False):\n    if episodic:\n        {DEALT}\n        return loader\n"
+    build += "    return DataLoader(dataset, batch_size=4)\n"
+    text = script(definitions=f"{EPISODES}\n\n{build}", loader=f"loader = build({given})", forward=COMPUTED)
+    assert ("BATCH-COMPOSED" in findings(text)) is said

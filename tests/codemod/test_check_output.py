@@ -34,6 +34,9 @@ class Head(nn.Module):
 class LongHead(Head):
     pass
 """
+# Whoever gives the rest may say who writes.
+SAVED = "def keep(model, **rest):\n    model.save_pretrained('out'{rest}){mark}\n"
+OTHER_SAVE = "class Other:\n    def save(self, folder):\n        torch.save(3, folder + '/other.pt'){mark}\n"
 HOOK = """\
 def hook(models, weights, folder):
     torch.save(3, folder + '/state.pt')
@@ -61,6 +64,12 @@ REPORTED = [
     ("SAVE-RACE", script(imports=NP, definitions=CACHE.format(mark="  # HERE"), before="cache('ab', len('ab') > 1)")),
     ("SAVE-RACE", script(definitions=HEAD.format(mark="  # HERE"), after="LongHead().keep('out')")),
     ("SAVE-RACE", script(imports=NP, after=ITEMS.format(items="data", mark="  # HERE"))),
+    ("SAVE-RACE", script(definitions=SAVED.format(rest="", mark="  # HERE"), after="keep(model)")),
+    (
+        "SAVE-RACE",
+        script(definitions=OTHER_SAVE.format(mark="  # HERE"), after="{'other': Other}['other']().save('out')"),
+    ),
+    ("PRINT-ALL", script(after="device = torch.device('cpu')\nprint('on', x.device)  # HERE")),
     ("SAVE-RACE", script(imports=NP, setup="processed = 3", after="np.save('features.npy', processed)  # HERE")),
     ("SAVE-RACE", script(setup="domain = 'news'", after="with open(f'{domain}.txt', 'w') as file:  # HERE\n    pass")),
     ("SAVE-RACE", script(setup="attempt = 1", after="torch.save({'attempt': attempt}, 'attempt.pt')  # HERE")),
@@ -80,6 +89,15 @@ SILENT = [
     ),
     ("SAVE-RACE", script(definitions=HEAD.format(mark=""))),
     ("SAVE-RACE", script(before=HOOK)),
+    ("SAVE-RACE", script(definitions=SAVED.format(rest=", **rest", mark=""), after="keep(model)")),
+    (  # the accelerator's own method is another one
+        "SAVE-RACE",
+        script(
+            definitions=OTHER_SAVE.format(mark=""),
+            after="other = {'other': Other}['other']()\naccelerator.save(3, 'm.pt')",
+        ),
+    ),
+    ("PRINT-ALL", script(after="print('on', accelerator.device)")),
     (
         "SAVE-RACE",
         script(imports=NP, before=SHARE, after=ITEMS.format(items="share([{'id': 'a'}, {'id': 'b'}])", mark="")),

@@ -491,6 +491,19 @@ def test_such_a_function_that_is_handed_on_is_refused() -> None:
     assert unchanged(text).code == "MODEL-PARALLEL"
 
 
+@pytest.mark.parametrize(
+    ("used", "codes"),
+    [
+        ("for k, v in model.state_dict().items():\n    print(k, v.shape)", []),
+        ("best = model.state_dict()\nmodel.load_state_dict(best)", []),
+        ("best = model.state_dict()\nkeep_checkpoint(best)", ["CKPT-KEYS"]),
+    ],
+)
+def test_a_state_that_no_file_has_makes_no_old_checkpoints(used: str, codes: list[str]) -> None:
+    text = script(model=WRAPPED, after=used, from_imports="from project import keep_checkpoint")
+    assert [code for code in findings(text) if code == "CKPT-KEYS"] == codes
+
+
 @pytest.mark.parametrize(("saved", "codes"), [(SAVE, ["CKPT-KEYS"]), ("print(model)", [])])
 def test_a_network_that_one_branch_wraps(saved: str, codes: list[str]) -> None:
     wrapped = "if torch.cuda.is_available():\n    model = nn.DataParallel(Net().cuda())\nelse:\n    model = Net()"

@@ -659,3 +659,23 @@ def test_the_last_batch_is_read_after_the_loop(after: str, gathers: bool) -> Non
     text = script(before="held_out = DataLoader(data, batch_size=16)", after=f"right = 0\n{LAST}print(right)\n{after}")
     assert ("gather_for_metrics" in converted(text)) is gathers
     assert any("of its last batch" in f.message for f in convert(text).plan.findings) is not gathers  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("numbers", ["range(len(batch))", "range(2)"])
+def test_a_batch_whose_parts_are_moved_one_by_one_is_gathered(numbers: str) -> None:
+    moved = f"for i in {numbers}:\n    batch[i] = batch[i].to(device)\nx, y = batch\npred = model(x).argmax(1)"
+    counted = "correct += (pred == y).sum().item()"
+    text = script(loader=LOADERS, after=evaluation(f"{moved}\n{counted}", head="for batch in test_loader:"))
+    assert "pred, y = accelerator.gather_for_metrics((pred, y))" in converted(text)
+
+
+@pytest.mark.parametrize("kept", ["parts", "batch"])
+def test_what_is_put_into_something_that_stays_is_not(kept: str) -> None:
+    moved = f"for i in range(2):\n    {kept}[i] = batch[i].to(device)\nx, y = {kept}\npred = model(x).argmax(1)"
+    after = evaluation(
+        f"{moved}\ncorrect += (pred == y).sum().item()",
+        head="for batch in test_loader:",
+        start="correct = 0\nparts = [0, 0]",
+    )
+    text = script(loader=LOADERS, after=f"{after}\nprint({kept}[0].sum())")
+    assert "gather_for_metrics" not in converted(text)

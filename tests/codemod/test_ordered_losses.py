@@ -44,6 +44,22 @@ def test_another_order_alone_compares_nothing(order: str) -> None:
     assert said(features) == []
 
 
+SORTED = "lengths, order = x[:, 0].sort(0, descending=True)\nloss = ((model({taken}) - {lengths}) ** 2).mean()"
+
+
+@pytest.mark.parametrize("taken", ["x.index_select(0, order)", "torch.index_select(x, 0, order)"])
+def test_what_is_sorted_beside_whole_samples_compares_nothing(taken: str) -> None:
+    """`index_select` takes places of one dimension alone: it is one number for each sample that was sorted."""
+    assert said(SORTED.format(taken=taken, lengths="lengths[:, None]")) == []
+
+
+def test_features_that_are_sorted_among_the_samples_are_compared() -> None:
+    assert [code for code, _ in said(SORTED.format(taken="x", lengths="lengths[:, None]"))] == ["LOSS-INBATCH"]
+    assert [code for code, _ in said("p, order = model(x).sort(0)\nloss = (p**2).mean() + p[0].mean()")] == [
+        "LOSS-INBATCH"
+    ]
+
+
 @pytest.mark.parametrize(
     ("made", "loss", "found"),
     [

@@ -6,7 +6,7 @@ import ast
 from functools import cached_property
 
 from accelift_codemod.facts import torch_ops
-from accelift_codemod.facts.index import FUNCTIONS, Index, position
+from accelift_codemod.facts.index import FUNCTIONS, How, Index, position
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import LOADS, STORES, children, walk
 
@@ -172,6 +172,8 @@ class Effects:
 
     def outlives(self, target: ast.expr) -> bool:
         """Whether what is assigned to a target can be read outside this iteration."""
+        if isinstance(target, ast.Subscript) and self._is_dealt(target.value):
+            return self.outlives(target.value)  # `batch[i] = batch[i].to(device)`
         if not isinstance(target, ast.Name):
             return not isinstance(target, ast.Starred)
         owner = self.index.scope(target).owner(target.id)
@@ -181,6 +183,15 @@ class Effects:
             return True  # an attribute of self: any method may read it
         here = position(target)  # what is read in front of it reads what an earlier iteration has left
         return any(load not in self._inside or position(load) < here for load in self.resolver.readers(target))
+
+    def _is_dealt(self, node: ast.expr) -> bool:
+        """Whether an expression is the loop's own variable, bound nowhere else: what each iteration is dealt anew."""
+        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
+        return bool(bindings) and all(b.how is How.LOOP and b.node in self._targets for b in bindings)
+
+    @cached_property
+    def _targets(self) -> frozenset[ast.AST]:
+        return frozenset() if isinstance(self.loop, ast.While) else frozenset(walk(self.loop.target))
 
     @cached_property
     def _inside(self) -> frozenset[ast.AST]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.accelerate import AccelerateResolver, is_state
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
+from accelift_codemod.facts.scopes import Scope
 from accelift_codemod.facts.tree import children
 from accelift_codemod.facts.values import Role, Value
 
@@ -177,15 +179,18 @@ class Flow:
     def _joined_in_place(self, name: ast.Name) -> bool:
         """Whether a variable is handed to something that may make it equal on all processes in place."""
         owner = self.index.scope(name).owner(name.id)
-        if owner is None:
-            return False
-        for scope_loads in (s.loads.get(name.id, []) for s in self.index.scopes.values() if name.id in s.loads):
-            for load in scope_loads:
-                parent = self.index.parents.get(load)
-                if isinstance(parent, (ast.List, ast.Tuple)):
-                    parent = self.index.parents.get(parent)
-                if isinstance(parent, ast.Call) and load is not parent.func:
-                    qualified = self.resolver.qualified(parent.func) or ""
-                    if qualified.startswith("torch.distributed.") and self.index.scope(load).owner(load.id) is owner:
-                        return True
-        return False
+        return owner is not None and (owner, name.id) in self._given_to_all
+
+    @cached_property
+    def _given_to_all(self) -> set[tuple[Scope, str]]:
+        """The variables that functions of torch.distributed are given, by the scope that they belong to."""
+        found = set()
+        for call in self.index.calls:
+            if not (self.resolver.qualified(call.func) or "").startswith("torch.distributed."):
+                continue
+            for given in (*call.args, *(k.value for k in call.keywords)):
+                for part in given.elts if isinstance(given, (ast.List, ast.Tuple)) else (given,):
+                    owner = self.index.scope(part).owner(part.id) if isinstance(part, ast.Name) else None
+                    if isinstance(part, ast.Name) and owner is not None:
+                        found.add((owner, part.id))
+        return found

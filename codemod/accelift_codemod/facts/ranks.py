@@ -59,6 +59,10 @@ class Ranks:
             return bound is not None and self.is_rank(bound)
         return False
 
+    def mentions_device(self, node: ast.AST) -> bool:
+        """Whether an expression asks for the device of this process."""
+        return any(isinstance(n, ast.Attribute) and n.attr == "device" and self._of_state(n.value) for n in walk(node))
+
     def _of_state(self, node: ast.AST) -> bool:
         values = self.resolver.values(node)
         return bool(values) and all(is_state(v) for v in values)
@@ -235,7 +239,12 @@ class Ranks:
     def _of_unknown(self, name: str) -> list[ast.Call]:
         """The calls of methods of a name of objects that cannot be followed."""
         named = self.index.methods.get(name, [])
-        return [c for c in named if self.resolver.callee(c) is None and self.resolver.qualified(c.func) is None]
+        return [c for c in named if self.resolver.callee(c) is None and self._is_unknown(c.func)]
+
+    def _is_unknown(self, method: ast.expr) -> bool:
+        """Whether a method that is asked for is of nothing that a library has made, as far as can be followed."""
+        of_library = isinstance(method, ast.Attribute) and self._of_state(method.value)
+        return not of_library and self.resolver.qualified(method) is None
 
     def from_elsewhere(self, node: ast.AST) -> bool:
         """Whether only something unknown may run the function around a node: a method that nothing here calls by its
@@ -245,7 +254,7 @@ class Ranks:
             return False
         if isinstance(self.index.parents.get(function), ast.ClassDef):
             name = function.name
-            asked = any(self.resolver.qualified(a) is None for a in self.index.attributes.get(name, []))
+            asked = any(map(self._is_unknown, self.index.attributes.get(name, [])))
             return not (asked or name.startswith("__") or name == "forward")
         return self._is_hook(function) and not any(True for _ in self._hooked(function))
 

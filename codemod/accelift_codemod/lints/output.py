@@ -239,6 +239,8 @@ accelerator.save(state, "checkpoint.pt")
         if isinstance(func, ast.Attribute) and not qualified and func.attr in library.WRITES:
             if any(k.arg in ("is_main_process", "save_function") for k in call.keywords) or not call.args:
                 return ""
+            if func.attr == "save_pretrained" and any(k.arg is None for k in call.keywords):
+                return ""  # whoever gives the rest may say who writes
             return "writes the same file"
         return ""
 
@@ -267,7 +269,7 @@ accelerator.print(f"epoch {epoch}")
                 continue
             if any(k.arg == "file" for k in call.keywords) or world.ranks.perhaps_alone(call):
                 continue
-            if any(map(mentions_process, call.args)):
+            if any(mentions_process(a) or world.ranks.mentions_device(a) for a in call.args):
                 continue  # each process is meant to say something
             if world.by_its_own(call) or world.fetching.at(call):
                 continue  # what one process met, the others do not say

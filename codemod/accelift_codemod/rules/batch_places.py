@@ -10,6 +10,7 @@ from accelift_codemod.facts import BatchLoop, How
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout
+from accelift_codemod.facts.layout.settled import may_run
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.numbers import number_of
 from accelift_codemod.plan import Edit, Finding, Severity
@@ -65,7 +66,7 @@ class BatchPlaces(Rule):
                 beside = tables.by_places(places, node)
                 if (beside or places.is_shift(node) or places.is_piece(node)) and places.meet():
                     continue
-                if (beside or places.is_placed(node)) and places.trains(node):
+                if (beside or places.is_placed(node)) and places.trains(node) and may_run(draft.facts.resolver, node):
                     yield self._placed(draft, node, beside)
                     break  # the other slices say the same
 
@@ -100,7 +101,7 @@ class BatchPlaces(Rule):
             kept = isinstance(first, ast.Name) and first.id in numbers and _is_of_batches(draft, loop, node.value)
             if not kept and (len(counted) != 2 or places.layout(node, node.value) is not Layout.CONST):
                 continue
-            if places.trains(node):
+            if places.trains(node) and may_run(draft.facts.resolver, node):
                 yield draft.finding(
                     "BATCH-PLACES",
                     Severity.ERROR,
@@ -116,9 +117,9 @@ class BatchPlaces(Rule):
         facts = draft.facts
         for loader in loop.loaders if not facts.processes.managed else ():  # else its batches are its own
             given = facts.objects.composer(loader)
-            if given is not None and not all(
-                self._is_of_samples(draft, c) for c in facts.loops.backwards_in(loop.node)
-            ):
+            if given is None or not may_run(facts.resolver, given):
+                continue
+            if not all(self._is_of_samples(draft, c) for c in facts.loops.backwards_in(loop.node)):
                 yield draft.finding(
                     "BATCH-COMPOSED",
                     Severity.WARNING,

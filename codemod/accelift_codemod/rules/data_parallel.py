@@ -59,7 +59,7 @@ model = nn.DataParallel(model)
             if argument is not None:
                 yield from take_out(draft, _RULE, call, argument)
                 yield from self._told(draft, call)
-        if calls and saves_wrapped(draft, calls):
+        if calls and keeps_checkpoints(draft, calls):
             yield checkpoints(draft, calls[0], "DataParallel")
         for node in walk(draft.facts.tree) if calls else ():
             if _adds_prefix(node) and draft.facts.runs(node):
@@ -200,6 +200,15 @@ def saves_wrapped(draft: Draft, calls: list[ast.Call]) -> bool:
     taken = (c.func.value for c in draft.facts.index.methods.get("state_dict", []) if isinstance(c.func, ast.Attribute))
     bare = (r for r in taken if not (isinstance(r, ast.Attribute) and r.attr == "module"))
     return any(key(v) in models for read in bare for v in draft.facts.resolver.values(read))
+
+
+def keeps_checkpoints(draft: Draft, calls: list[ast.Call]) -> bool:
+    """Whether checkpoints of a wrapped model have its prefix: its state is taken, and the script may write or read a
+    file. By which names that is done is read here only to be silent."""
+    called = (getattr(c.func, "attr", "") or getattr(c.func, "id", "") for c in draft.calls)
+    words = ("save", "dump", "write", "store", "checkpoint", "ckpt")
+    files = any(name == "load" or any(word in name.lower() for word in words) for name in called)
+    return files and saves_wrapped(draft, calls)
 
 
 def checkpoints(draft: Draft, call: ast.Call, wrapper: str) -> Finding:

@@ -19,7 +19,7 @@ from accelift_codemod.rules.data_parallel import (
     bare_reads,
     checkpoints,
     compared_keys,
-    saves_wrapped,
+    keeps_checkpoints,
     take_out,
     tolerant_loads,
 )
@@ -116,7 +116,7 @@ if accelerator.is_main_process:
             argument = draft.facts.resolver.argument(call, 0, "module")
             if argument is not None:
                 yield from take_out(draft, _RULE, call, argument)
-        if wraps and saves_wrapped(draft, wraps):
+        if wraps and keeps_checkpoints(draft, wraps):
             yield checkpoints(draft, wraps[0], "DistributedDataParallel")
         yield from bare_reads(draft, _RULE, wraps)
         yield from tolerant_loads(draft, _RULE, wraps)

@@ -128,6 +128,9 @@ class Calls:
         scores = self.layouts.ranks.of(call)
         if scores is not None and self.layouts.read(scores, env, frame) is Layout.ROWS:
             return Layout.UNKNOWN
+        reordered = self.layouts.ranks.reorders(call)
+        if reordered is not None and self.layouts.read(reordered, env, frame) is Layout.ROWS:
+            return (Layout.ROWS, Layout.ROWS)
         numbered = self.layouts.ranks.numbered(call)
         if numbered is not None and self.layouts.read(numbered, env, frame) in (Layout.ROWS, Layout.PICKED):
             return Layout.MIXED

@@ -87,6 +87,20 @@ class Ranks:
             return self.is_order(tensor, path, steps)
         return (name == "argsort" and not path) or (name == "sort" and path == (1,))
 
+    def reorders(self, call: ast.Call) -> ast.expr | None:
+        """The tensor of one number for each sample that a call sorts, to put whole samples into their order:
+        `lengths, order = lengths.sort(0)` where `x.index_select(0, order)` follows, which takes no other places."""
+        tensor, name, given = self._operation(call)
+        dimension = self.resolver.argument(call, len(call.args) - given, "dim")
+        statement = self.resolver.index.parents.get(call)
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        order = target.elts[1] if isinstance(target, ast.Tuple) and len(target.elts) == 2 else None
+        if name != "sort" or not isinstance(order, ast.Name) or dimension is None or integer(dimension) != 0:
+            return None
+        takes = (self.taken(c)[1] for c in self.resolver.index.calls if "index_select" in ast.unparse(c.func))
+        found = (b.node for t in takes if isinstance(t, ast.Name) for b in self.resolver.bindings(t))
+        return tensor if any(node is order for node in found) else None
+
     def taken(self, call: ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
         """The tensor of which a call takes the entries at some places of dimension 0, and the places."""
         tensor, name, given = self._operation(call)
