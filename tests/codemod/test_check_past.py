@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from accelift_codemod.plan import Severity
 
-from tests.codemod.checks import findings, marked, script
+from tests.codemod.checks import evaluating, findings, marked, script
 
 METHODS = """\
 class Coder(nn.Module):
@@ -57,7 +57,17 @@ NAMED = (
 )
 SAVES = "if accelerator.is_main_process:\n    accelerator.save_state()"
 
+UNWRAPPED = (
+    "if {test}:\n    {name} = accelerator.unwrap_model(model){mark}\n    accelerator.save({name}.state_dict(), 'm.pt')"
+)
+MEASURED = "correct += accelerator.unwrap_model(model).loss(x, y).item(){}"
+
 REPORTED = [
+    ("METRIC-LOCAL", evaluating(MEASURED.format("  # HERE"), **CODER)),
+    *(
+        ("DDP-METHOD", script(epoch_end=UNWRAPPED.format(test=test, name="model", mark="  # HERE")))
+        for test in ("accelerator.is_main_process", "epoch % 2 == 0", "args.folder")
+    ),
     ("DDP-METHOD", script(**CODER, forward=f"{ZERO}loss = accelerator.unwrap_model(model).loss(x, y)  # HERE")),
     ("DDP-METHOD", script(**CODER, forward=f"{ZERO}loss = model.module.loss(x, y)  # HERE")),
     (
@@ -81,6 +91,11 @@ REPORTED = [
     ("SAVE-WRAPPED", script(after="accelerator.save({'model': model, 'epoch': 3}, 'm.pt')  # HERE")),
 ]
 SILENT = [
+    ("METRIC-LOCAL", evaluating(f"x, y = accelerator.gather_for_metrics((x, y))\n{MEASURED.format('')}", **CODER)),
+    ("DDP-METHOD", script(epoch_end=UNWRAPPED.format(test="epoch % 2 == 0", name="net", mark=""))),
+    ("DDP-METHOD", script(epoch_end=UNWRAPPED.format(test="epoch == 2", name="model", mark=""))),
+    ("DDP-METHOD", script(epoch_end=f"{UNWRAPPED.format(test='epoch % 7 == 6', name='model', mark='')}\n    break")),
+    ("DDP-METHOD", script(after=UNWRAPPED.format(test="args.folder", name="model", mark=""))),
     (
         "DDP-METHOD",
         script(**CODER, forward=f"{ZERO}loss = model(x).mean() + accelerator.unwrap_model(model).loss(x, y)"),

@@ -139,7 +139,9 @@ class Flow:
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute) and node.func.attr in _SHAPES:
                 return True
-            return self.resolver.builtin(node.func) in ("len", "isinstance", "range", "type", "hasattr")
+            if self.resolver.builtin(node.func) in ("len", "isinstance", "range", "type", "hasattr"):
+                return True
+            return self.resolver.only(node, Role.MODEL)  # `accelerator.unwrap_model(model)`
         return False
 
     def names_prepared(self, node: ast.AST) -> bool:

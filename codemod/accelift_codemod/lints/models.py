@@ -31,8 +31,9 @@ class Method(Lint):
     """On several processes Accelerate wraps the prepared model in DistributedDataParallel, which has neither its
     methods nor its attributes: asking for one raises an AttributeError. Unwrapped, the model can be asked; but a
     forward pass of the unwrapped model that gradients are computed from goes past the wrapper, nothing averages them,
-    and the processes drift apart without an error. An attribute that is set is set on the wrapper, and the model does
-    not see it. (The bundled runtime sends methods through the wrapper by itself.)
+    and the processes drift apart without an error. So it is with a model that is unwrapped in the variable that the
+    training goes on with. An attribute that is set is set on the wrapper, and the model does not see it. (The bundled
+    runtime sends methods through the wrapper by itself.)
     """
 
     code = "DDP-METHOD"
@@ -103,6 +104,49 @@ loss = model(batch)
                     "call the prepared model itself",
                     (Evidence(call.lineno, f"`{world.text(call)}`"),),
                 )
+
+        yield from self._taken_off(world)
+
+    def _taken_off(self, world: World) -> Iterator[Finding]:
+        """Variables that hold the unwrapped model instead of the wrapper when the training goes on."""
+        losses = (c.args[0] for c in world.verbs("backward") if c.args)
+        reads = (n for loss in losses for n in world.flow.sources(loss) if isinstance(n, ast.Name))
+        said: set[ast.AST] = set()
+        for read in reads:
+            trained = any(v.role is Role.MODEL and world.resolver.is_prepared(v) for v in world.resolver.values(read))
+            for binding in world.resolver.bindings(read) if trained else ():
+                call = binding.value
+                if binding.path or not isinstance(call, ast.Call) or world.together.verb(call) != "unwrap_model":
+                    continue
+                of = call.args[0] if call.args else None
+                if (
+                    not isinstance(of, ast.Name)
+                    or of.id != binding.name
+                    or call in said
+                    or self._at_the_end(world, call)
+                ):
+                    continue
+                said.add(call)
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    call.lineno,
+                    f"`{binding.name}` is the model without its wrapper from here on, and trained further (line "
+                    f"{read.lineno}): gradients are not averaged, and the processes drift apart",
+                    "give the unwrapped model a name of its own",
+                )
+
+    def _at_the_end(self, world: World, call: ast.Call) -> bool:
+        """Whether no training may follow a statement: it leaves the loop, or a test compares how far the training is,
+        otherwise than by a remainder."""
+        statement = world.index.statement(call)
+        block, place = world.index.block(statement)
+        if any(isinstance(n, (ast.Break, ast.Return, ast.Raise)) for later in block[place:] for n in walk(later)):
+            return True
+        tests = [p.test for p in world.index.ancestors(statement) if isinstance(p, ast.If)]
+        counts = (t for t in tests if not any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod) for n in walk(t)))
+        ends = (ast.Eq, ast.Gt, ast.GtE, ast.Lt, ast.LtE)
+        return any(isinstance(n, ast.Compare) and isinstance(n.ops[0], ends) for t in counts for n in walk(t))
 
     def _lacks(self, world: World, model: Value, name: str) -> bool:
         """Whether the wrapper certainly has no such attribute, and there is one: the model has it, or is trained, so
