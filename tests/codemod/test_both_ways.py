@@ -473,6 +473,12 @@ def test_a_library_that_computes_something_is_taken_to_make_no_process_group(mad
     assert utils is not None and all("nothing of boxes makes" in e.why for e in utils.edits)
 
 
+def test_a_command_line_makes_no_process_group() -> None:
+    write({**FILES, "train.py": f"import fire\n{FILES['train.py']}\nfire.Fire(print)\n"})
+    result = only()
+    assert result.output is not None and b"accelerator.prepare" in result.output
+
+
 ALONE = "    if size < 2:\n        return loss\n"
 
 

@@ -12,9 +12,9 @@ from accelift_codemod.facts.numbers import NAMES
 
 # Libraries of which nothing makes a process group, beside those that something is known of and that are not loud.
 _QUIET = sys.stdlib_module_names | frozenset(
-    "albumentations cv2 easydict einops h5py imageio imgaug kornia lxml matplotlib medpy nibabel numpy onnx opencv "
-    "pandas PIL prettytable ptflops psutil pycocotools requests scipy seaborn shapely SimpleITK skimage sklearn "
-    "tabulate tensorboard tensorboardX termcolor thop tifffile torchinfo torchmetrics torchsummary wandb yacs "
+    "albumentations cv2 easydict einops fire h5py imageio imgaug kornia lxml matplotlib medpy nibabel numpy onnx "
+    "opencv pandas PIL prettytable ptflops psutil pycocotools requests scipy seaborn shapely SimpleITK skimage "
+    "sklearn tabulate tensorboard tensorboardX termcolor thop tifffile torchinfo torchmetrics torchsummary wandb yacs "
     "yaml".split()
 )
 _LOUD = frozenset({*library.DISTRIBUTED, *library.FRAMEWORKS, *library.ACCELERATE, "timm.utils", "mmcv", "mmengine"})
