@@ -14,7 +14,7 @@ from accelift_codemod.facts.layout import settled
 from accelift_codemod.facts.tree import own_nodes, walk
 from accelift_codemod.measured.deciding import schedules
 from accelift_codemod.measured.shares import trained
-from accelift_codemod.measured.steering import sets_group, updates
+from accelift_codemod.measured.steering import acts, sets_group, updates
 from accelift_codemod.measured.sums import Loop
 from accelift_codemod.measured.switches import switched_by
 from accelift_codemod.measured.updates import changes
@@ -212,7 +212,7 @@ def _otherwise(draft: Draft, function: Function, choice: ast.If | ast.While) -> 
         return "leave"
     if any(isinstance(n, (ast.Break, ast.Continue)) and _in_training(draft, function, n) for n in inside):
         return "leave"
-    if any(updates(draft, n) for n in inside):
+    if acts(draft, [*choice.body, *choice.orelse], saves=False):
         return "update"
     backwards = [n for n in later if isinstance(n, ast.Call) and draft.facts.loops.is_backward(n)]
     weighs = any(isinstance(n, ast.Compare) and isinstance(n.ops[0], _WEIGHED) for n in walk(choice.test))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import How, Role
+from accelift_codemod.facts import How, Role, position
 from accelift_codemod.facts.chance import seeds
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS
 from accelift_codemod.facts.layout import Layout
@@ -16,7 +16,7 @@ from accelift_codemod.measured import later
 from accelift_codemod.measured.attributes import library_made
 from accelift_codemod.measured.choices import SPELLED, caught, choices
 from accelift_codemod.measured.onward import Read, around, function_of, is_within, reached, targets
-from accelift_codemod.measured.switches import is_set_back, switched_by
+from accelift_codemod.measured.switches import is_set_back, stays, switched_by
 
 _DEPTH = 3  # of functions that are looked into for what they do
 # What trains otherwise once it is told a number.
@@ -215,7 +215,7 @@ def _keeps_copy(draft: Draft, node: ast.AST) -> bool:
 
 def _changes(draft: Draft, node: ast.AST) -> bool:
     """Whether a node changes what is trained, or how: an optimizer, a schedule, weights, what has gradients."""
-    if updates(draft, node) or (switched_by(draft, node) and not is_set_back(draft, node)):
+    if updates(draft, node) or (switched_by(draft, node) and not is_set_back(draft, node)) or stays(draft, node):
         return True
     if isinstance(node, (ast.Assign, ast.AugAssign)):
         if any(isinstance(target, ast.Attribute) and _sets(draft, target) for target in targets(node)):
@@ -227,7 +227,7 @@ def _changes(draft: Draft, node: ast.AST) -> bool:
     if draft.facts.loops.is_backward(node) or draft.facts.resolver.only(node, Role.OPTIMIZER):
         return True
     func = node.func
-    if seeds(draft.facts.resolver, node) or _weighs(draft, node):
+    if seeds(draft.facts.resolver, node) or _weighs(draft, node) or _drops(draft, node):
         return True
     if not isinstance(func, ast.Attribute):
         return False
@@ -269,6 +269,20 @@ def _weighs(draft: Draft, node: ast.AST) -> bool:
         if draft.facts.resolver.only(changed, Role.PARAMETERS):
             return True
     return False
+
+
+def _drops(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call throws gradients away after a backward pass and before a step that would have used them."""
+    func = call.func
+    if not isinstance(func, ast.Attribute) or func.attr != "zero_grad":
+        return False
+    if not draft.facts.resolver.roles(func.value) & {Role.OPTIMIZER, Role.MODEL}:
+        return False
+    loops = draft.facts.index.enclosing_loops(call)
+    body = loops[0] if loops else draft.facts.index.function(call)
+    calls = [n for n in walk(body) if isinstance(n, ast.Call)] if body is not None else []
+    before = any(draft.facts.loops.is_backward(n) and position(n) < position(call) for n in calls)
+    return before and any(updates(draft, n) and position(n) > position(call) for n in calls)
 
 
 def sets_group(draft: Draft, node: ast.AST) -> bool:

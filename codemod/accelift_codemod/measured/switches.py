@@ -8,8 +8,10 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Kind, Role
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.uses import often
 from accelift_codemod.measured.attributes import declared_by, own_class
 from accelift_codemod.measured.onward import targets
+from accelift_codemod.networks.ready_networks import has_one_mode
 
 _COMPUTING = frozenset({"forward", "__call__"})
 _GRADIENTS = frozenset({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled"})
@@ -43,6 +45,20 @@ def switched_by(draft: Draft, node: ast.AST) -> list[ast.expr]:
         return []
     attributes = [target for target in targets(node) if isinstance(target, ast.Attribute)]
     return [node.value] if any(_asks(draft, t.value, t.attr, node.value) for t in attributes) else []
+
+
+def stays(draft: Draft, node: ast.AST) -> bool:
+    """Whether a node puts a network into a mode that it stays in, `net.eval()`: nothing else says again and again which
+    one it has, whatever decides that the node is run."""
+    call = node if isinstance(node, ast.Call) and not node.args and not node.keywords else None
+    if call is None or not isinstance(call.func, ast.Attribute) or call.func.attr not in _MODES:
+        return False
+    if not _computes(draft, call.func.value) or is_set_back(draft, call) or has_one_mode(draft):
+        return False
+    choices = [n for n in draft.facts.index.ancestors(call) if isinstance(n, ast.If)]
+    others = [c for mode in _MODES for c in draft.facts.index.methods.get(mode, ()) if c is not call]
+    others = [c for c in others if not any(n in choices for n in draft.facts.index.ancestors(c))]
+    return not any(often(draft.facts.index, c) and _computes(draft, c.func.value) for c in others)  # type: ignore[attr-defined]
 
 
 def is_set_back(draft: Draft, node: ast.AST) -> bool:

@@ -6,6 +6,7 @@ import ast
 import sys
 
 from accelift_codemod.draft import Draft
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
 
 # How the names of networks begin that have layers of BatchNorm; those of torchvision, and those of timm as well.
@@ -28,18 +29,36 @@ _WITHOUT = sys.stdlib_module_names | frozenset(
 _MAKES = ("torch.hub", "torch.load", "torch.jit", "torch.package", "torch.export", "torchvision.models")
 
 
+# What is written where a network computes otherwise while it trains.
+_OF_MODES = ("BatchNorm", "InstanceNorm", "ropout", "RReLU", "Transformer")
+
+
 def has_no_batch_norm(draft: Draft) -> bool:
     """Whether no network of a script has BatchNorm: it is written nowhere, and no network is got from elsewhere."""
+    return _is_nowhere(draft, ("BatchNorm",))
+
+
+def has_one_mode(draft: Draft) -> bool:
+    """Whether all networks of a script compute the same whether they train or not."""
+    return _is_nowhere(draft, _OF_MODES) and "training" not in draft.facts.index.attributes
+
+
+@kept
+def _is_nowhere(draft: Draft, words: tuple[str, ...]) -> bool:
+    """Whether none of some words is written in a script, and no network is got from elsewhere."""
     resolver = draft.facts.resolver
     for node in walk(draft.facts.tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             module = node.module if isinstance(node, ast.ImportFrom) else None
             level = node.level if isinstance(node, ast.ImportFrom) else 0
             names = [f"{module}.{alias.name}" if module else alias.name for alias in node.names]
-            if level or any(n.partition(".")[0] not in _WITHOUT or "BatchNorm" in n or n[-1] == "*" for n in names):
+            if level or any(n.partition(".")[0] not in _WITHOUT or n[-1] == "*" for n in names):
                 return False
-        word = node.attr if isinstance(node, ast.Attribute) else node.value if isinstance(node, ast.Constant) else ""
-        if isinstance(word, str) and "BatchNorm" in word:
+            if any(word in name for word in words for name in names):
+                return False
+        named = {ast.Attribute: "attr", ast.Constant: "value", ast.keyword: "arg"}.get(type(node), "")
+        written = getattr(node, named, None)
+        if isinstance(written, str) and any(word in written for word in words):
             return False
         if isinstance(node, (ast.Name, ast.Attribute)) and (resolver.qualified(node) or "").startswith(_MAKES):
             return False
