@@ -76,3 +76,49 @@ def test_a_sampler_of_data_that_is_not_shared_out() -> None:
     deals = "other = DataLoader(data, batch_size=16, sampler=Order(64))"
     text = script(imports=IMPORTS, definitions=SAMPLER.format(AGAIN.format("[random.randrange(64)]")), before=deals)
     assert "DATA-SAMPLER-RNG" not in findings(text)
+
+
+GIVEN = """\
+class Order(torch.utils.data.Sampler):
+    def __init__(self, order):
+        self.order = order
+
+    def __len__(self):
+        return 64
+
+    def __iter__(self):
+        return iter(self.order)
+"""
+MADE = SAMPLER.format("yield from self.order").replace("self.rows = rows", "self.rows, self.order = rows, {}")
+
+
+@pytest.mark.parametrize(
+    ("order", "seed"),
+    [
+        ("np.random.permutation(64)", "np.random.seed(0)"),
+        ("torch.randperm(64).tolist()", "torch.manual_seed(0)"),
+        ("random.sample(range(64), 64)", "random.seed(0)"),
+    ],
+)
+def test_an_order_that_a_sampler_keeps_needs_a_seed(order: str, seed: str) -> None:
+    for name in ("sampler", "batch_sampler"):
+        slots = {
+            "imports": IMPORTS,
+            "definitions": GIVEN,
+            "loader": f"loader = DataLoader(data, {name}=Order({order}))",
+        }
+        assert "DATA-SAMPLER-RNG" in findings(script(**slots))
+        assert "DATA-SAMPLER-RNG" not in findings(script(**slots, setup=seed))
+    made = MADE.replace("rows, {}", f"rows, {order}")
+    assert "DATA-SAMPLER-RNG" in findings(script(imports=IMPORTS, definitions=made, loader=LOADER))
+    assert "DATA-SAMPLER-RNG" not in findings(script(imports=IMPORTS, definitions=made, loader=LOADER, setup=seed))
+
+
+def test_an_order_that_is_the_same_or_no_samplers() -> None:
+    slots = {"imports": IMPORTS, "definitions": GIVEN}
+    assert told_by(slots, loader="loader = DataLoader(data, sampler=Order(range(64)))") == []
+    assert told_by(slots, before="shown = Order(np.random.permutation(64))\nprint(len(shown))") == []
+
+
+def told_by(slots: dict[str, str], **more: str) -> list[str]:
+    return [code for code in findings(script(**slots, **more)) if code == "DATA-SAMPLER-RNG"]

@@ -13,6 +13,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.onward import targets
 
 _PICKERS = ("torch.utils.data.Subset", "torch.utils.data.SubsetRandomSampler")
+SAMPLERS = ("sampler", "batch_sampler")
 _FILLS = frozenset({"append", "extend", "insert"})  # of lists
 Place = ast.Call | ast.Subscript | ast.Attribute
 
@@ -54,7 +55,8 @@ def arrival(draft: Draft, starts: Iterable[ast.AST], home: Function | None, kept
             around.append(call)
         found = list(_next(draft, node, home))
         if found and isinstance(found[0], ast.Call):
-            if _is_picker(draft, found[0]) or makes_loader(draft, found[0]):
+            target = draft.facts.resolver.callee(found[0])
+            if _is_picker(draft, found[0]) or makes_loader(draft, found[0]) or isinstance(target, ast.ClassDef):
                 return found[0]
         if found and isinstance(found[0], ast.Subscript):
             return found[0]
@@ -92,7 +94,9 @@ def _next(draft: Draft, node: ast.AST, home: Function | None) -> Iterator[ast.AS
                 yield from loads(draft, parent.func.value) if isinstance(parent.func.value, ast.Name) else ()
             target = resolver.callee(parent)
             if isinstance(target, ast.ClassDef):
-                return  # an object that keeps it, a transform of each sample, is no order of them
+                if deals(draft, target):
+                    yield parent
+                return  # another object that keeps it, a transform of each sample, is no order of them
             given = resolver.bind(parent, target) if isinstance(target, FUNCTIONS) else None
             for parameter, argument in (given or {}).items():
                 if argument is child or argument is getattr(child, "value", None):
@@ -137,10 +141,12 @@ def loads(draft: Draft, name: ast.Name) -> list[ast.Name]:
 
 
 def _keeps(draft: Draft, place: ast.Attribute) -> bool:
-    """Whether an attribute belongs to the object of a data set, in one of its own methods."""
+    """Whether an attribute belongs to the object of a data set, or a sampler, in one of its own methods."""
     cls = draft.facts.index.enclosing_class(place)
     own = isinstance(place.value, ast.Name) and place.value.id == "self"
-    return own and cls is not None and draft.facts.resolver.class_role(cls) is Role.DATASET
+    if not own or cls is None:
+        return False
+    return draft.facts.resolver.class_role(cls) is Role.DATASET or deals(draft, cls)
 
 
 def _class_of_method(draft: Draft, call: ast.Call) -> ast.AST | None:
@@ -165,7 +171,7 @@ def makes_loader(draft: Draft, call: ast.Call) -> bool:
 
 def deals_as_given(draft: Draft, call: ast.Call) -> bool:
     """Whether a call makes a loader of what it is given, and no sampler chooses of that."""
-    others = (draft.facts.resolver.argument(call, None, name) for name in ("sampler", "batch_sampler"))
+    others = (draft.facts.resolver.argument(call, None, name) for name in SAMPLERS)
     return makes_loader(draft, call) and not any(other is not None for other in others)
 
 
@@ -173,10 +179,20 @@ def _is_dealt(draft: Draft, call: ast.Call, part: ast.AST) -> bool:
     """Whether a part of a call is what a loader deals, or by which it does: `DataLoader(data[order])`."""
     given = (
         draft.facts.resolver.argument(call, 0, "dataset"),
-        draft.facts.resolver.argument(call, None, "sampler"),
+        *(draft.facts.resolver.argument(call, None, name) for name in SAMPLERS),
     )
     part = part.value if isinstance(part, ast.keyword) else part
     return part in given and makes_loader(draft, call)
+
+
+def deals(draft: Draft, cls: ast.ClassDef) -> bool:
+    """Whether a class of the script is one of samplers: an object of it tells a loader what to deal."""
+    resolver = draft.facts.resolver
+    for _, value in draft.facts.objects_of(Role.LOADER):
+        given = draft.facts.objects.loader(value).arguments
+        if any(v.declaration is cls for name in SAMPLERS for v in resolver.values(given.get(name))):
+            return True
+    return False
 
 
 def _is_followed(draft: Draft, call: ast.Call) -> bool:

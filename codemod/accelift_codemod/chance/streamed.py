@@ -7,6 +7,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.chance import seeds
+from accelift_codemod.chance.picked import SAMPLERS
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.chance import SEEDS, drawn_from
@@ -39,14 +40,32 @@ def shuffled(draft: Draft) -> Iterator[tuple[ast.Call, ast.ClassDef]]:
 def dealt(draft: Draft) -> Iterator[tuple[ast.Call, ast.ClassDef]]:
     """For each sampler of the script's own, of a loader that is shared out: a call by which it draws without a seed
     after it has dealt something. What it draws before that, all processes draw alike."""
+    for cls in _samplers(draft):
+        deals = draft.facts.resolver.method(cls, "__iter__")
+        drawn = next(_drawn_later(draft, deals), None) if deals is not None else None
+        if drawn is not None:
+            yield drawn, cls
+
+
+def made(draft: Draft) -> Iterator[tuple[ast.Call, ast.ClassDef]]:
+    """For each of these samplers: a call by which it draws without a seed what it keeps when it is made."""
+    for cls in _samplers(draft):
+        maker = draft.facts.resolver.method(cls, "__init__")
+        functions = (maker, *(f for s in maker.body for f in draft.blueprint.timeline.calls_into(s))) if maker else ()
+        calls = (n for f in functions for n in walk(f) if isinstance(n, ast.Call))
+        drawn = next((c for c in calls if _is_unseeded(draft, c)), None)
+        if drawn is not None:
+            yield drawn, cls
+
+
+def _samplers(draft: Draft) -> Iterator[ast.ClassDef]:
+    """The classes of the samplers of the script's own, of loaders that are shared out."""
+    found: dict[ast.ClassDef, None] = {}
     for item in draft.blueprint.items.values():
         given = draft.facts.objects.loader(item.value).arguments if item.kind is Role.LOADER else {}
-        for argument in (given.get("sampler"), given.get("batch_sampler")):
-            for cls in (value.declaration for value in draft.facts.resolver.values(argument)):
-                deals = draft.facts.resolver.method(cls, "__iter__")
-                drawn = next(_drawn_later(draft, deals), None) if deals is not None else None
-                if isinstance(cls, ast.ClassDef) and drawn is not None:
-                    yield drawn, cls
+        values = (v for name in SAMPLERS for v in draft.facts.resolver.values(given.get(name)))
+        found.update((v.declaration, None) for v in values if isinstance(v.declaration, ast.ClassDef))
+    yield from found
 
 
 def _drawn_later(draft: Draft, deals: Function) -> Iterator[ast.Call]:

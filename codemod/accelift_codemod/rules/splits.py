@@ -61,7 +61,8 @@ class Splits(Rule):
             "The indices for a Subset or SubsetRandomSampler are shuffled without a seed, so every process picks other "
             "samples: some would be dealt twice, others not at all. So it is with a list that is shuffled and given to "
             "a loader as it is, with rows sampled from a table, with samples that are taken by drawn numbers, and with "
-            "what an IterableDataset deals, or a sampler that draws again after it has dealt something.",
+            "what an IterableDataset deals, or a sampler that draws when it is made, or again after it has dealt "
+            "something.",
         ),
     )
 
@@ -194,13 +195,17 @@ class Splits(Rule):
                 "every process would have another one, and take its share of that",
                 "seed the generator before",
             )
-        for call, cls in streamed.dealt(draft):
+        dealt = (
+            *((*one, ", again and again,") for one in streamed.dealt(draft)),
+            *((*one, "") for one in streamed.made(draft)),
+        )
+        for call, cls, often in dealt:
             how = seeds.without(draft, call, SEEDS.get(drawn_from(draft.facts.resolver, call), ()))
             yield draft.finding(
                 "DATA-SAMPLER-RNG",
                 Severity.ERROR,
                 call,
-                f"`{draft.facts.segment(call)}` draws {how}, again and again, which samples `{cls.name}` deals: every "
+                f"`{draft.facts.segment(call)}` draws {how}{often} which samples `{cls.name}` deals: every "
                 "process would deal others, and take its share of those",
                 seeds.remedy(how),
             )
