@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, torch_ops
+from accelift_codemod.facts.index import Binding
+from accelift_codemod.facts.kinds import Kind
 from accelift_codemod.facts.tree import children, walk
 
 _ABOUT = torch_ops.ABOUT | {"requires_grad", "size", "nelement", "is_cuda", "keys"}
 _TELL_NOTHING = frozenset("len isinstance issubclass hasattr callable type id".split())
 _TEXTS = frozenset({"str", "repr", "format"})
+_FILLS = frozenset("append add extend insert appendleft".split())
+_STEPS = 4  # of numbers that are set to others
 _OF_PATHS = ("os.path.", "pathlib.")
 
 
@@ -19,21 +23,31 @@ def deciding(draft: Draft, test: ast.expr) -> Iterator[ast.AST]:
     """The parts of a test, and of what its variables are set to, by which it comes out one way or the other.
 
     A name that is drawn for a run (`f"runs/{uuid.uuid4()}"`) is there on every process, and of settings only the one
-    counts that is asked for: the `eval` of `args.eval`.
+    counts that is asked for: the `eval` of `args.eval`. Numbers are followed further, and to the tests on which they
+    are counted up.
     """
-    queue: list[tuple[ast.AST, bool]] = [(test, True)]
-    for node, follows in queue:
-        if _tells_nothing(draft, node) or (not follows and _is_text(draft, node)):
+    queue: list[tuple[ast.AST, int]] = [(test, 0)]
+    seen: set[ast.AST] = {test}
+
+    def follow(nodes: Iterable[ast.AST], steps: int) -> None:
+        queue.extend((node, steps) for node in nodes if node not in seen)
+        seen.update(nodes)
+
+    for node, steps in queue:
+        if isinstance(node, ast.Call) and (kept := _counted(draft, node)) is not None and steps < _STEPS:
+            follow(kept, steps + 1)
+        if _tells_nothing(draft, node) or (steps and _is_text(draft, node)):
             continue
         yield node
         if isinstance(node, ast.Name):
-            queue += ((value, False) for value in _bound(draft, node) if follows)
-        elif (setting := _setting(node)) is not None and (entries := _entries(draft, *setting, follows)) is not None:
-            queue += ((entry, False) for entry in entries)
+            if not steps or (steps < _STEPS and draft.facts.kinds.of(node) is Kind.PLAIN):
+                follow([*_bound(draft, node), *_tests_of(draft, node)], steps + 1)
+        elif (setting := _setting(node)) is not None and (entries := _entries(draft, *setting, not steps)) is not None:
+            follow(entries, 1)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            queue += ((part, follows) for part in (node.func.value, *node.args, *node.keywords))
+            follow([node.func.value, *node.args, *node.keywords], steps)
         else:
-            queue += ((part, follows) for part in children(node))
+            follow([*children(node)], steps)
 
 
 def numbers(draft: Draft, iterated: ast.expr) -> Iterator[ast.expr]:
@@ -65,7 +79,46 @@ def _is_text(draft: Draft, node: ast.AST) -> bool:
 
 def _bound(draft: Draft, name: ast.Name) -> list[ast.expr]:
     bindings = draft.facts.resolver.bindings(name)
-    return [b.value for b in bindings if b.how is How.ASSIGN and not b.path and b.value is not None]
+    added = (b for b in _all_bindings(draft, name) if b.how is How.AUGMENT)
+    held = (*(b for b in bindings if b.how is How.ASSIGN and not b.path), *added)
+    return [b.value for b in held if b.value is not None]
+
+
+def _counted(draft: Draft, call: ast.Call) -> list[ast.expr] | None:
+    """The tests on which a list is filled, if a call asks how long it is."""
+    asked = call.args[0] if draft.facts.resolver.builtin(call.func) == "len" and call.args else None
+    if not isinstance(asked, ast.Name):
+        return None
+    parents = draft.facts.index.parents
+    fills = (parents[n] for n in _loads(draft, asked))
+    return [test for f in fills if isinstance(f, ast.Attribute) and f.attr in _FILLS for test in _around(draft, f)]
+
+
+def _tests_of(draft: Draft, name: ast.Name) -> list[ast.expr]:
+    """The tests on which a variable is counted up, or set to what is written out: `stop = True`."""
+    found: list[ast.expr] = []
+    for bound in _all_bindings(draft, name):
+        told = bound.how is How.ASSIGN and not bound.path and isinstance(bound.value, ast.Constant)
+        if told or (bound.how is How.AUGMENT and draft.facts.kinds.of(bound.value) is Kind.PLAIN):
+            found += _around(draft, bound.node)
+    return found
+
+
+def _around(draft: Draft, node: ast.AST) -> list[ast.expr]:
+    """The tests that decide in a function whether something is done."""
+    home = draft.facts.index.function(node)
+    outer = (n for n in draft.facts.index.ancestors(node) if isinstance(n, ast.If))
+    return [n.test for n in outer if draft.facts.index.function(n) is home and node not in walk(n.test)]
+
+
+def _all_bindings(draft: Draft, name: ast.Name) -> Sequence[Binding]:
+    owner = draft.facts.index.scope(name).owner(name.id)
+    return owner.bindings.get(name.id, ()) if owner is not None else ()
+
+
+def _loads(draft: Draft, name: ast.Name) -> list[ast.Name]:
+    owner = draft.facts.index.scope(name).owner(name.id)
+    return draft.facts.loads(owner, name.id) if owner is not None else []
 
 
 def _setting(node: ast.AST) -> tuple[ast.Name, str] | None:

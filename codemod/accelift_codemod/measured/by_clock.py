@@ -1,4 +1,4 @@
-"""Loops that are left, or not, by what the clock says, or whether a file has come."""
+"""What is decided by what the clock says, or whether a file has come: whether loops are left, and models updated."""
 
 from __future__ import annotations
 
@@ -6,22 +6,26 @@ import ast
 from collections.abc import Collection, Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import How, files
+from accelift_codemod.facts import files
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import LOOPS
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured.choices import weighs_up
-from accelift_codemod.measured.steering import meets
+from accelift_codemod.measured.asked import deciding
+from accelift_codemod.measured.choices import SPELLED, Part, choices, weighs_up
+from accelift_codemod.measured.steering import acts, meets
 from accelift_codemod.measured.sums import Loop
 from accelift_codemod.plan import Finding, Severity
 
-_CLOCKS = frozenset("time.time time.perf_counter time.monotonic time.process_time time.time_ns".split()) | {
-    "datetime.datetime.now",
-    "datetime.datetime.utcnow",
-}
+# What tells the time by a number; and by a date.
+SECONDS = frozenset("time.time time.perf_counter time.monotonic time.process_time time.time_ns".split())
+_CLOCKS = SECONDS | {"datetime.datetime.now", "datetime.datetime.utcnow"}
 
 # Why processes leave a loop at different times, and when one knows that it should.
 _CLOCK = "goes by the clock, which every process reads at another time", "the time is over"
+_LEAVES = "leave the loop while others do not, and wait"
+_LOADER = "go through a loader while others do not, and wait"
+_BACKWARD = "run the backward pass while others do not, and wait"
+_UPDATE = "update the model otherwise than others, and the processes end with different ones"
 _FILE = "looks for a file, which may come or go between the looks of two processes", "it is seen"
 
 
@@ -45,33 +49,58 @@ def timed_around(draft: Draft) -> Iterator[Finding]:
 
 def timed(draft: Draft, node: Loop) -> Iterator[Finding]:
     """Tests of what the clock says, or whether a file has come, in a training loop or the loops around it, that leave
-    one of them, or go through a loader that is shared out."""
+    one of them, go through a loader that is shared out, or change how the model is trained; in functions that an
+    iteration calls, too."""
     loops = [node, *(n for n in draft.facts.index.enclosing_loops(node) if isinstance(n, LOOPS))]
     yield from _left_by_clock(draft, loops[-1], loops)
+    called = dict.fromkeys(f for s in node.body for f in draft.blueprint.timeline.calls_into(s))
+    for function in called:
+        for choice, test, parts in _tests(draft, function):
+            if _clock(draft, test) is not None and (done := _done(draft, parts)):
+                yield _told(draft, choice, test, _CLOCK, done)
+
+
+def _tests(draft: Draft, root: ast.AST) -> Iterator[tuple[ast.AST, ast.expr, list[Part]]]:
+    """The choices in some code, what they go by, and what is run or not as that comes out."""
+    for node in walk(root):
+        if isinstance(node, (ast.If, ast.While)):
+            yield node, node.test, [*node.body, *node.orelse]
+        elif isinstance(node, SPELLED):
+            yield from ((draft.facts.index.statement(node), test, parts) for test, parts in choices(draft, node))
 
 
 def _left_by_clock(draft: Draft, outermost: ast.AST, loops: Collection[ast.AST]) -> Iterator[Finding]:
-    for statement in walk(outermost):
-        if not isinstance(statement, (ast.If, ast.While)):
+    for choice, test, parts in _tests(draft, outermost):
+        timed = _clock(draft, test) is not None
+        if not timed and not (isinstance(choice, (ast.If, ast.While)) and _asks_again(draft, choice)):
             continue
-        timed = _clock(draft, statement.test) is not None
-        if not timed and not _asks_again(draft, statement):
-            continue
-        inside = [n for s in statement.body for n in walk(s)]
+        inside = [n for part in parts for n in walk(part)]
         exits = [n for n in inside if isinstance(n, (ast.Break, ast.Continue))]
         left = any(around[0] in loops for n in exits if (around := draft.facts.index.enclosing_loops(n)))
-        leaves = statement in loops or left or any(isinstance(n, ast.Return) for n in inside)
-        if leaves or meets(draft, [*statement.body, *statement.orelse]):
-            what, does = ("leave the loop", "leave") if leaves else ("go through a loader", "do it")
-            why, when = _CLOCK if timed else _FILE
-            asked = draft.facts.segment(statement.test)
-            yield draft.finding(
-                "COLL-RANKFLOW",
-                Severity.ERROR,
-                statement,
-                f"`{asked}` {why}: some would {what} while others do not, and wait",
-                f"set_trigger where {when}, and {does} where check_trigger says so, which asks all processes",
-            )
+        if choice in loops or left or any(isinstance(n, ast.Return) for n in inside):
+            yield _told(draft, choice, test, _CLOCK if timed else _FILE, _LEAVES)
+        elif (done := _done(draft, parts)) and (timed or done is _LOADER):
+            yield _told(draft, choice, test, _CLOCK if timed else _FILE, done)
+
+
+def _done(draft: Draft, parts: list[Part]) -> str:
+    """What some processes would do while others do not; nothing if they would train alike."""
+    if meets(draft, parts):
+        return _LOADER
+    if any(draft.facts.loops.is_backward(n) for part in parts for n in walk(part)):
+        return _BACKWARD
+    return _UPDATE if acts(draft, parts, saves=False) else ""
+
+
+def _told(draft: Draft, place: ast.AST, test: ast.expr, why: tuple[str, str], done: str) -> Finding:
+    does = "leave" if done is _LEAVES else "do it"
+    return draft.finding(
+        "COLL-RANKFLOW",
+        Severity.ERROR,
+        place,
+        f"`{draft.facts.segment(test)}` {why[0]}: some would {done}",
+        f"set_trigger where {why[1]}, and {does} where check_trigger says so, which asks all processes",
+    )
 
 
 def _asks_again(draft: Draft, statement: ast.If | ast.While) -> bool:
@@ -86,10 +115,8 @@ def _asks_again(draft: Draft, statement: ast.If | ast.While) -> bool:
 
 def _clock(draft: Draft, test: ast.expr) -> ast.Call | None:
     """The call by which a test, or what its variables were set to, asks what time it is."""
-    roots: list[ast.AST] = [test] if weighs_up(test) else []
-    for name in loads(test) if roots else ():
-        bound = [b for b in draft.facts.resolver.bindings(name) if b.how is How.ASSIGN and not b.path]
-        roots += [b.value for b in bound if b.value is not None]
-    roots += draft.blueprint.timeline.calls_into(test)
-    calls = (n for root in roots for n in walk(root) if isinstance(n, ast.Call))
+    asked = list(deciding(draft, test))
+    roots: list[ast.AST] = asked if any(isinstance(n, ast.Compare) and weighs_up(n) for n in asked) else []
+    calls = [n for n in roots if isinstance(n, ast.Call)]
+    calls += [n for f in draft.blueprint.timeline.calls_into(test) for n in walk(f) if isinstance(n, ast.Call)]
     return next((c for c in calls if draft.facts.resolver.qualified(c.func) in _CLOCKS), None)

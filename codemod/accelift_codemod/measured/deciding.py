@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.effects import loads
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import deciding_objects, keys
 from accelift_codemod.measured.held_outside import reads_elsewhere
@@ -26,9 +28,9 @@ def deciding(draft: Draft, node: Loop, names: set[str]) -> dict[str, Read]:
     for name in sorted(names):
         inside = [n for argument in told for n in walk(argument) if isinstance(n, ast.Name) and n.id == name]
         held = (*reads_after(draft, node, name), *reads_again(draft, node, name), *reads_elsewhere(draft, node, name))
-        held += tuple(_reads_of_rates(draft, node, name))
+        rates = keys.same_entries(draft, node, name, tuple(_reads_of_rates(draft, node, name)))
         reads = keys.same_entries(draft, node, name, held)
-        places: list[Read] = [*inside] or [n for n in reads if steers(draft, [n])]
+        places: list[Read] = [*inside, *rates] or [n for n in reads if steers(draft, [n])]
         place = places[0] if places else deciding_objects.decided(draft, node, name, names)
         if place is not None:
             found[name] = place
@@ -36,13 +38,27 @@ def deciding(draft: Draft, node: Loop, names: set[str]) -> dict[str, Read]:
 
 
 def _reads_of_rates(draft: Draft, node: Loop, name: str) -> Iterator[ast.Name]:
-    """The reads in functions of one expression that a schedule was given before: `LambdaLR(opt, lambda e: rate[0])`."""
+    """The reads in functions that a schedule is given to ask for the rate: `LambdaLR(opt, lambda e: rate[0])`."""
     owner = draft.facts.index.scope(node).owner(name)
-    for load in draft.facts.loads(owner, name) if owner is not None and not owner.is_class else ():
-        inside = next((n for n in draft.facts.index.ancestors(load) if isinstance(n, (ast.Lambda, ast.stmt))), None)
-        if isinstance(inside, ast.Lambda) and load.lineno < node.lineno:
-            if Role.SCHEDULER in draft.facts.resolver.roles(draft.facts.index.parents[inside]):
+    functions = {function for _, function in rated(draft, draft.facts.tree)}
+    for load in draft.facts.loads(owner, name) if owner is not None and functions and not owner.is_class else ():
+        if not functions.isdisjoint(draft.facts.index.ancestors(load)):
+            statement = draft.facts.index.statement(load)
+            if not isinstance(statement, ast.Expr) or functions.isdisjoint(draft.facts.index.ancestors(statement)):
                 yield load
+
+
+@kept
+def rated(draft: Draft, _: ast.AST) -> list[tuple[ast.Call, ast.AST]]:
+    """The functions that schedules are given to ask for the rate, each with the call that makes the schedule."""
+    resolver = draft.facts.resolver
+    found: dict[ast.AST, ast.Call] = {}
+    for call in (c for c in draft.calls if Role.SCHEDULER in resolver.roles(c)):
+        for argument in (*call.args, *(k.value for k in call.keywords)):
+            for given in argument.elts if isinstance(argument, (ast.List, ast.Tuple)) else [argument]:
+                declared = (given, *(value.declaration for value in resolver.values(given)))
+                found.update((f, call) for f in declared if isinstance(f, (ast.Lambda, *FUNCTIONS)))
+    return [(call, function) for function, call in found.items()]
 
 
 def decides(draft: Draft, node: Loop, statement: ast.AugAssign) -> bool:
@@ -54,6 +70,8 @@ def decides(draft: Draft, node: Loop, statement: ast.AugAssign) -> bool:
         return False
     resolver = draft.facts.resolver
     starts = resolver.reaching(target, owner)
+    if any(_reads_of_rates(draft, node, target.id)):
+        return True
     if owner.is_class:
         outside = reads_outside(draft, node, owner, target.id)
         return steers(draft, [*outside, *draft.facts.asked(owner, target.id)])

@@ -333,7 +333,8 @@ def _matters(draft: Draft, node: Loop, choice: ast.If | ast.While) -> bool:
     """Whether processes that decide otherwise would do other things together."""
     arms = [[n for s in arm for n in walk(s)] for arm in (choice.body, choice.orelse)]
     trains = [sum(draft.facts.loops.is_backward(n) or updates(draft, n) for n in arm) for arm in arms]
-    return coins.matters(draft, node, choice, trains)
+    acting = [acts(draft, arm, saves=False) for arm in (choice.body, choice.orelse)]
+    return acting[0] != acting[1] or coins.matters(draft, node, choice, trains)
 
 
 def _evaluates(draft: Draft, choice: ast.If | ast.While) -> bool:

@@ -1,4 +1,5 @@
-"""Settings of the training that every process draws for itself: a learning rate, the size of a layer or of a batch."""
+"""Settings of the training that every process draws, or reads off the clock, for itself: a learning rate, the size of a
+layer or of a batch."""
 
 from __future__ import annotations
 
@@ -13,10 +14,12 @@ from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.kinds import Kind
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import coins
+from accelift_codemod.measured.by_clock import SECONDS
+from accelift_codemod.measured.deciding import rated
 from accelift_codemod.measured.onward import around, is_within, reached
 from accelift_codemod.measured.steering import sets_group
 from accelift_codemod.measured.switches import switched_by
-from accelift_codemod.plan import Finding
+from accelift_codemod.plan import Finding, Severity
 
 _UPDATES = "by which the model is updated: the processes would end with different ones"
 _LAYERS = "by which a network or a loss is made: each would have another one"
@@ -32,10 +35,33 @@ _STARTS = ("params", "dataset")  # what an optimizer updates and a loader deals 
 def drawn_settings(draft: Draft) -> Iterator[Finding]:
     """What is told of them, once for each draw."""
     running = frozenset(draft.calls)
+    rates = {
+        n: call for call, function in rated(draft, draft.facts.tree) for n in walk(function) if isinstance(n, ast.Call)
+    }
     for call in draft.calls:
-        if _is_unseeded(draft, call) and (found := _set_by(draft, call, running)) is not None:
-            place, consequence = found
-            yield coins.differing(draft, place, call, consequence)
+        timed = draft.facts.resolver.qualified(call.func) in SECONDS
+        if not timed and not _is_unseeded(draft, call):
+            continue
+        asked = call in rates and not _is_shown(draft, call)
+        found = (rates[call], _UPDATES) if asked else _set_by(draft, call, running, timed)
+        if found is not None:
+            yield (_read_off if timed else coins.differing)(draft, found[0], call, found[1])
+
+
+def _read_off(draft: Draft, place: ast.AST, call: ast.Call, consequence: str) -> Finding:
+    return draft.finding(
+        "COLL-RANKFLOW",
+        Severity.ERROR,
+        place,
+        f"`{draft.facts.segment(call)}` is something else on every process, which reads the clock at another time, "
+        + consequence,
+        "go by the number of the iteration, or read the clock on the main process and broadcast what it says",
+    )
+
+
+def _is_shown(draft: Draft, call: ast.Call) -> bool:
+    """Whether what a call returns is handed to a line that is there for something else, such as one that prints."""
+    return isinstance(draft.facts.index.statement(call), ast.Expr)
 
 
 def _is_unseeded(draft: Draft, call: ast.Call) -> bool:
@@ -45,11 +71,13 @@ def _is_unseeded(draft: Draft, call: ast.Call) -> bool:
     return not seeds.seeded(draft, call, SEEDS[home]) if home else seeds.unseeded(draft, call)
 
 
-def _set_by(draft: Draft, call: ast.Call, running: frozenset[ast.Call]) -> tuple[ast.AST, str] | None:
-    """Where a drawn number is a setting, and what follows from that."""
+def _set_by(draft: Draft, call: ast.Call, running: frozenset[ast.Call], timed: bool) -> tuple[ast.AST, str] | None:
+    """Where a number that is drawn, or tells the time, is a setting, and what follows from that."""
     often = is_often(draft, call)
 
     def stop(node: ast.AST) -> bool:
+        if timed and (isinstance(node, (ast.Dict, ast.JoinedStr)) or _keeps_others(draft, node)):
+            return True  # a text, and what has settings beside the time
         if isinstance(node, ast.Call):
             return _holds(draft, node)
         # What is drawn for each batch goes into the losses: no number that is computed from these is a setting.
@@ -67,6 +95,11 @@ def _set_by(draft: Draft, call: ast.Call, running: frozenset[ast.Call]) -> tuple
             if any(is_within(draft, read, value) for value in switched_by(draft, node)) and _freezes(node):
                 return node, _FROZEN
     return None
+
+
+def _keeps_others(draft: Draft, node: ast.AST) -> bool:
+    """Whether a call makes one thing of several that are told by name: `dict(begun=time.time(), lr=0.1)`."""
+    return isinstance(node, ast.Call) and len(node.keywords) > 1 and draft.facts.resolver.callee(node) is None
 
 
 def _holds(draft: Draft, call: ast.Call) -> bool:

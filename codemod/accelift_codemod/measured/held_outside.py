@@ -45,9 +45,6 @@ def reads_elsewhere(draft: Draft, node: ast.AST, name: str) -> Sequence[ast.Name
         inside = set(walk(node))
         bound = any(b.node in inside and b.how is not How.AUGMENT for b in owner.bindings.get(name, []))
         return [] if bound else reads_by_callers(draft, owner, name)
-    home = draft.function(node)
-    if home is None:
-        return []
     return [read for read in draft.facts.loads(owner, name) if not _before(draft, read, node)]
 
 

@@ -1,0 +1,109 @@
+"""What is decided by the clock, by counts of what every process draws, and by functions that schedules ask."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import added, findings, script, severities
+
+IMPORTS = "import random\nimport time"
+BEGUN = "begun = time.time()\nspent = 0.0\nkept = []\nseen = 0\nstop = False"
+DROPS = "model = nn.Sequential(nn.Dropout(), Net()).to(device)"
+STEPS = "def update(optimizer, begun):\n    if time.time() - begun > 9:\n        optimizer.step()"
+SLOWER = "    optimizer.param_groups[0]['lr'] *= 0.5"
+LATE = "if time.time() - begun > 9:\n"
+
+
+def told(**slots: str) -> bool:
+    text = script(**{"imports": IMPORTS, "before": BEGUN, **slots})
+    return "COLL-RANKFLOW" in findings(text)
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"step": LATE + "    optimizer.step()"},
+        {"step": "optimizer.step() if time.time() - begun > 9 else None"},
+        {"step": "update(optimizer, begun)", "definitions": STEPS},
+        {"backward": LATE + "    loss.backward()"},
+        {"batch_end": LATE + SLOWER},
+        {"epoch_end": "late = time.time() - begun > 9\nif late:\n" + SLOWER},
+        {"model": DROPS, "batch_end": LATE + "    model.eval()"},
+        {"batch_end": "now = time.time()\nspent += now - begun\nif spent > 9:\n    break"},
+        {"batch_end": LATE + "    stop = True\nif stop:\n    break"},
+        {"batch_end": LATE + "    kept.append(epoch)\nif len(kept) > 9:\n    break"},
+        {"batch_end": "optimizer.param_groups[0]['lr'] = 0.1 / (time.time() - begun)"},
+        {"batch_end": "rest = 9 - time.time()\nfor g in optimizer.param_groups:\n    g['lr'] = 0.1 * rest"},
+    ],
+)
+def test_the_clock_decides_what_is_trained(slots: dict[str, str]) -> None:
+    assert told(**slots)
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"batch_end": LATE + "    torch.save(model.state_dict(), 'model.pt')"},  # the main process does
+        {"batch_end": "if begun:\n" + SLOWER},
+        {"batch_end": LATE + "    kept.append(epoch)\nif len(kept) > 9:\n    print(epoch)"},
+        {"batch_end": "spent += time.time() - begun\nif epoch > 1:\n" + SLOWER},
+        {
+            "before": f"{BEGUN}\nc = {{'begun': time.time(), 'lr': 0.1}}",
+            "epoch": "optimizer.param_groups[0]['lr'] = c['lr']",
+        },
+        {"batch_end": "if epoch > 3:\n    seen += 1\nif seen > 3:\n    break"},
+    ],
+)
+def test_what_else_the_clock_says(slots: dict[str, str]) -> None:
+    assert not told(**slots)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "if random.random() < 0.5:\n    seen += 1\nif seen > 3:\n    break",
+        "if random.random() < 0.5:\n    kept.append(1)\nif len(kept) > 3:\n" + SLOWER,
+        "r = random.random()\nlow = r < 0.5\nif low:\n    break",
+    ],
+)
+def test_counts_of_what_is_drawn(end: str) -> None:
+    assert told(batch_end=end)
+    assert not told(batch_end=end, setup="random.seed(0)")
+
+
+def scheduled(rate: str, **slots: str) -> str:
+    before = f"losses, last = [1.0], 1.0\n{rate}\nschedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)"
+    return script(**{"imports": IMPORTS, "before": before, "epoch_end": "schedule.step()", **slots})
+
+
+def test_a_function_that_a_schedule_asks_for_the_rate() -> None:
+    text = scheduled("def rate(epoch):\n    return losses[-1]", batch_end="losses.append(loss.item())")
+    assert "losses.append(accelerator.batch_mean(loss.detach()).item())" in added(text)
+    text = scheduled("def rate(epoch):\n    return 1.0 if last > 1 else 0.1", batch_end="last = loss.item()")
+    assert "last = accelerator.batch_mean(loss.detach()).item()" in added(text)
+    text = scheduled("def rate(epoch):\n    return losses[-1]", batch_end="losses.append(loss.item() + float(x[0, 0]))")
+    assert severities(text, "COLL-RANKFLOW") == ["error"]
+
+
+@pytest.mark.parametrize("drawn", ["random.random()", "time.time() % 2"])
+def test_one_that_draws_or_asks_the_time(drawn: str) -> None:
+    text = scheduled(f"def rate(epoch):\n    return 1.0 if {drawn} > 1 else 0.1")
+    assert severities(text, "COLL-RANKFLOW") == ["error"]
+
+
+@pytest.mark.parametrize(
+    "rate",
+    ["def rate(epoch):\n    print(losses[-1])\n    return 0.9**epoch", "def rate(epoch):\n    return 0.9**epoch"],
+)
+def test_one_that_decides_by_the_epoch(rate: str) -> None:
+    text = scheduled(rate, batch_end="losses.append(loss.item())")
+    assert not any("batch_mean" in line for line in added(text))
+    assert severities(text, "COLL-RANKFLOW") == []
+
+
+def test_a_list_that_a_function_reads() -> None:
+    reads = "losses = [1.0]\ndef rate():\n    return 0.1 if losses[-1] < 1 else 1.0"
+    end = "for group in optimizer.param_groups:\n    group['lr'] = rate()"
+    text = script(before=reads, batch_end="losses.append(loss.item())", epoch_end=end)
+    assert "losses.append(accelerator.batch_mean(loss.detach()).item())" in added(text)
+    shown = script(before=reads, batch_end="losses.append(loss.item())", epoch_end="print(rate())")
+    assert not any("batch_mean" in line for line in added(shown))
