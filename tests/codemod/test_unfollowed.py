@@ -28,6 +28,8 @@ def _said(lines: str) -> list[str]:
         "loss = F.avg_pool1d(o.T, 2).pow(2).mean()",
         "loss = F.interpolate(o.T[None], size=4)[0].pow(2).mean()",
         "loss = each.view(-1, 2).max(1)[0].mean()",
+        "loss = o.reshape(2, -1, 3).mean(0).pow(2).mean()",
+        "loss = o.view((2, -1, 3)).mean(0).pow(2).mean()",
         "loss = F.cross_entropy(o - torch.stack(list(o)).mean(0), y)",
     ],
 )
@@ -62,6 +64,8 @@ def test_samples_that_meet_are_told_of(lines: str) -> None:
         "loss = o.view(-1, 3).pow(2).mean()",
         "loss = o.view(n, 1, 3).pow(2).mean()",
         "loss = o.reshape(-1).pow(2).mean()",
+        "loss = torch.cat([o, o]).reshape(2, -1, 3).mean(0).pow(2).mean()",
+        "loss = o.view(n, -1, 3).mean(1).pow(2).mean()",
         "loss = F.interpolate(o[:, None], size=4).pow(2).mean()",
         "loss = F.interpolate(o[:, None], size=y.shape[1:] + (4,)).pow(2).mean()",
         "loss = torch.cat([o, torch.zeros(n, 1)], 1).pow(2).mean()",

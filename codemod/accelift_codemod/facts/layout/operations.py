@@ -135,6 +135,8 @@ def method(
         return picks
     if receiver is Layout.STACKED and _cuts(name, call, 0):
         return Layout.BATCH
+    if receiver is Layout.STACKED and _halves(name, call.args, arguments):
+        return Layout.UNKNOWN  # all samples once, and once more beside them
     if adds_copies(name, call, receiver, 0, rank):
         return Layout.UNSURE
     if receiver in ALTERED:
@@ -416,6 +418,13 @@ def _runs_on(sizes: list[ast.expr], layouts: list[Shape]) -> bool:
     return len(given) > 1 and (integer(given[1]) == -1 or (len(of) > 1 and of[1] is Layout.COUNT))
 
 
+def _halves(name: str, sizes: list[ast.expr], layouts: list[Shape]) -> bool:
+    """Whether samples are put beside each other that are halves, or thirds, of the batch apart: `x.view(2, -1, d)`."""
+    given = sizes[0].elts if sizes and isinstance(sizes[0], (ast.Tuple, ast.List)) else sizes
+    many = integer(given[0]) if name in ("view", "reshape") and len(given) > 2 else None
+    return many is not None and many > 1 and _runs_on(sizes, layouts)
+
+
 def _reshape(name: str, call: ast.Call, others: list[Shape], offset: int, rank: int | None) -> Shape:
     given = call.args[offset:]
     if name in ("view", "reshape"):
@@ -427,7 +436,7 @@ def _reshape(name: str, call: ast.Call, others: list[Shape], offset: int, rank: 
             shape = others[0] if others else Layout.UNKNOWN
         if integer(first) == 1 and _runs_on(given, others):
             return Layout.COLUMNS  # `z.view(1, n, d)`, to be compared with `z.view(n, 1, d)`
-        if shape is not Layout.COUNT and groups(call, offset, rank):
+        if shape is not Layout.COUNT and (groups(call, offset, rank) or _halves(name, given, others)):
             return Layout.UNSURE
         sized = shape in (Layout.COUNT, Layout.SHAPE, Layout.SUM)  # a number of rows that is a sum: of those picked
         return Layout.ROWS if integer(first) == -1 or sized else Layout.UNKNOWN
