@@ -381,6 +381,19 @@ def test_a_file_that_is_read_first_is_opened_by_every_process() -> None:
     assert findings(script(after=block)) == ["SAVE-RACE"]
 
 
+@pytest.mark.parametrize("said", ['choices=["w", "a"], default="w"', 'default="w"'])
+def test_a_mode_that_the_command_line_says(said: str) -> None:
+    told = f"parser = argparse.ArgumentParser()\nparser.add_argument('--mode', {said})\nargs = parser.parse_args()"
+    slots = {"imports": "import argparse", "setup": told}
+    output = converted(script(**slots, before='f = open("a", args.mode)', batch_end="f.write('x')"))
+    assert 'f = open("a" if accelerator.is_main_process else os.devnull, args.mode)' in output
+    output = converted(script(**slots, epoch_end='with open("a", args.mode) as f:\n    f.write("x")'))
+    assert "    if accelerator.is_main_process:\n        with open" in output
+    for other in ("old = f.read()", "old = f.read()\nf.write('x')", "old = list(f)"):
+        output = converted(script(**slots, before=f'f = open("a", args.mode)\n{other}'))
+        assert 'f = open("a", args.mode)' in output
+
+
 def test_the_import_that_it_needs() -> None:
     output = converted(script(before='f = open("a", "w")'))
     assert output == lifted(

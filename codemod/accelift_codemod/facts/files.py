@@ -17,6 +17,7 @@ _READING, _WRITING = set("rbt"), set("wax+")  # the letters of a file's mode
 _LISTS = library.LISTS | {"os.path.exists", "os.path.isfile", "os.path.getmtime"}
 _LISTS_OF_PATHS = frozenset({"iterdir", "glob", "rglob", "exists", "is_file"})
 _MOST_STEPS = 5
+_WRITES, _READS = frozenset({"write", "writelines"}), frozenset({"read", "readline", "readlines", "readinto"})
 # What logs into one file until the end, with the place and the name of its argument; what begins others is none of it.
 _LOGS: dict[str, tuple[int | None, str]] = {
     "logging.FileHandler": (0, "filename"),
@@ -53,7 +54,10 @@ def mode(resolver: Resolver, call: ast.Call) -> str | None:
         given = resolver.argument(call, 0, "mode")
     else:
         return None
-    letters = default if given is None else "".join(dict.fromkeys("".join(_spelled(resolver, given))))
+    spelled = default if given is None else "".join(_spelled(resolver, given))
+    if "?" in spelled and _is_written(resolver, call, _WRITES) and not _is_written(resolver, call, _READS):
+        spelled = spelled.replace("?", "wa")  # whatever the command line says
+    letters = "".join(dict.fromkeys(spelled))
     return letters if letters and set(letters) <= _READING | _WRITING else None
 
 
