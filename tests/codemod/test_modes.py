@@ -61,3 +61,22 @@ def test_a_mode_that_is_the_same_or_put_back(slots: dict[str, str]) -> None:
 )
 def test_gradients_that_are_thrown_away(slots: dict[str, str], told: bool) -> None:
     assert ("COLL-RANKFLOW" in findings(script(**slots))) is told
+
+
+SLOWS = "def slow():\n    optimizer.param_groups[0]['lr'] *= 0.5\n\ndef go():\n    pass"
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "{{True: slow, False: go}}[{}]()",
+        "[go, slow][{}]()",
+        "(slow if {} else go)()",
+        "then = slow if {} else go\nthen()",
+    ],
+)
+def test_one_of_several_functions(run: str) -> None:
+    assert "COLL-RANKFLOW" in findings(script(before=SLOWS, batch_end=run.format("loss.item() < 1")))
+    assert "COLL-RANKFLOW" not in findings(script(before=SLOWS, batch_end=run.format("epoch < 1")))
+    alike = SLOWS.replace("optimizer.param_groups[0]['lr'] *= 0.5", "print(1)")
+    assert "COLL-RANKFLOW" not in findings(script(before=alike, batch_end=run.format("loss.item() < 1")))

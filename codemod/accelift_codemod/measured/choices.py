@@ -14,14 +14,19 @@ Part = ast.stmt | ast.expr
 _OTHERS = frozenset(
     n for n, e in vars(builtins).items() if isinstance(e, type) and not issubclass(AssertionError, e)
 )  # of what is built in, errors that are no failed assertion
-SPELLED = (ast.IfExp, ast.BoolOp, ast.Match, ast.Assert)
+SPELLED = (ast.IfExp, ast.BoolOp, ast.Match, ast.Assert, ast.Subscript)
 
 
 def choices(draft: Draft, node: ast.AST) -> Iterator[tuple[ast.expr, list[Part]]]:
     """What a node goes by, and what is run or not as that comes out. An assertion that nothing catches ends the job;
     it stands for itself where one that is caught leaves a loop."""
     if isinstance(node, ast.IfExp):
-        yield node.test, [node.body, node.orelse]
+        yield node.test, _with_functions(draft, [node.body, node.orelse])
+    elif isinstance(node, ast.Subscript):
+        held = node.value.values if isinstance(node.value, ast.Dict) else getattr(node.value, "elts", [])
+        parts = _with_functions(draft, held)
+        if len(parts) > len(held):  # one of several functions
+            yield node.slice, parts
     elif isinstance(node, ast.BoolOp):
         for place, value in enumerate(node.values[:-1], 1):
             yield value, list(node.values[place:])
@@ -34,6 +39,15 @@ def choices(draft: Draft, node: ast.AST) -> Iterator[tuple[ast.expr, list[Part]]
                 yield case.guard, [statement for later in node.cases[place:] for statement in later.body]
     elif isinstance(node, ast.Assert) and (parts := caught(draft, node)):
         yield node.test, parts
+
+
+def _with_functions(draft: Draft, arms: list[ast.expr]) -> list[Part]:
+    """What is chosen from, and what the functions among it do, which are chosen to be run."""
+    chosen: list[Part] = [*arms]
+    for arm in arms:
+        functions = {v.declaration for v in draft.facts.resolver.values(arm)} if isinstance(arm, ast.Name) else ()
+        chosen += [s for function in functions if isinstance(function, FUNCTIONS) for s in function.body]
+    return chosen
 
 
 def _is_value(pattern: ast.AST) -> bool:
