@@ -160,6 +160,37 @@ def test_what_has_no_side_effect_stays(imports: str, line: str) -> None:
     assert converted(script(imports=imports, before=line)) == lifted(imports=imports, before=line)
 
 
+OWN = "import os, json, shutil\nimport tempfile"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "with tempfile.NamedTemporaryFile(delete=False) as file:\n    path = file.name\nos.unlink(path)",
+        "folder = tempfile.mkdtemp()\nwith open(os.path.join(folder, 'a'), 'w') as f:\n    f.write('a')",
+        "with tempfile.TemporaryDirectory() as d:\n    with open(f'{d}/a', 'w') as f:\n        json.dump(1, f)",
+        "handle, path = tempfile.mkstemp()\nos.remove(path)",
+        "folder = tempfile.TemporaryDirectory()\nshutil.rmtree(folder.name + '/a')",
+    ],
+)
+def test_every_process_has_temporary_files_of_its_own(lines: str) -> None:
+    assert converted(script(imports=OWN, before=lines)) == lifted(imports=OWN, before=lines)
+
+
+@pytest.mark.parametrize(
+    ("made", "line"),
+    [
+        ("folder = tempfile.mkdtemp() if os.environ else 'out'", "os.rmdir(folder)"),
+        ("folder = tempfile.gettempdir()", "os.remove(folder + '/a')"),
+        ("folder = tempfile.mkdtemp()", "shutil.copy(folder + '/a', 'a')"),
+        ("folder = tempfile.mkdtemp()", "os.remove(os.path.join('out', folder))"),
+    ],
+)
+def test_other_files_are_shared(made: str, line: str) -> None:
+    before = f"{made}\n{line}"
+    assert converted(script(imports=OWN, before=before)) == lifted(imports=OWN, before=f"{made}\n{guarded(line)}")
+
+
 def test_what_is_flushed_with_what_is_written() -> None:
     both = 'sys.stdout.write("x")\nsys.stdout.flush()'
     after = 'if accelerator.is_main_process:\n    sys.stdout.write("x")\n    sys.stdout.flush()'

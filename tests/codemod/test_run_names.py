@@ -127,6 +127,7 @@ def test_a_temporary_folder_is_the_process_s_own_unless_others_read_there() -> N
     assert found(folder, before=MAKE) == []
     assert found(folder, after=SAVE) == []
     assert found(folder, after=f"{SAVE}\n{READ}") == ["NAME-OWN"]
+    assert found("folder = tempfile.NamedTemporaryFile().name", after=f"{SAVE}\n{READ}") == ["NAME-OWN"]
 
 
 def test_it_is_said_once_for_a_name_with_its_place() -> None:

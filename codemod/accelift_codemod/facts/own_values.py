@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from accelift_codemod.facts import Facts
+from accelift_codemod.facts import Facts, files
+from accelift_codemod.facts.index import How
 
 TIMES = frozenset(
     """
@@ -14,15 +15,60 @@ TIMES = frozenset(
     wandb.util.generate_id
     """.split()
 )
-OF_ITS_OWN = frozenset("tempfile.mkdtemp tempfile.mkstemp tempfile.mktemp tempfile.TemporaryDirectory".split())
+OF_ITS_OWN = frozenset(
+    "tempfile.mkdtemp tempfile.mkstemp tempfile.mktemp tempfile.NamedTemporaryFile tempfile.TemporaryDirectory".split()
+)
 # What a date that is written out tells of the time.
 _DAYS = frozenset("date year month day weekday isoweekday isocalendar toordinal".split())
+# What makes, writes, empties or removes the one file or folder that it is told, or is a method of; the place of that.
+_OF_ONE_PATH = dict.fromkeys("os.makedirs os.mkdir os.remove os.removedirs os.rmdir os.unlink shutil.rmtree".split(), 0)
+_OF_ONE_PATH |= dict.fromkeys("numpy.save numpy.savetxt numpy.savez numpy.savez_compressed".split(), 0)
+_OF_ONE_PATH |= dict.fromkeys("json.dump pickle.dump yaml.dump yaml.safe_dump".split(), 1)
+_OF_PATHS = frozenset("mkdir rmdir touch unlink write_bytes write_text".split())
+_SAME_PLACE = frozenset("os.fspath os.path.abspath os.path.join os.path.realpath pathlib.Path".split())
+_STEPS = 8  # variables that a path is handed through
 _FINE = ("%H", "%M", "%S", "%f", "%s", "%T", "%X", "%c", "%R", "%r")
 
 
 def is_time(facts: Facts, call: ast.Call) -> bool:
     """Whether a call gives something that differs from process to process: the time, unless only the day is left."""
     return (facts.resolver.qualified(call.func) or "") in TIMES and not _of_day(facts, call)
+
+
+def is_apart(facts: Facts, call: ast.Call) -> bool:
+    """Whether a call writes or removes what is surely in a temporary folder of its process, or is its temporary file:
+    no other process has anything to do with it."""
+    qualified = facts.resolver.qualified(call.func) or ""
+    place = 0 if files.writes(files.mode(facts.resolver, call)) else _OF_ONE_PATH.get(qualified)
+    path = next(iter(call.args[place:]), None) if place is not None else None
+    if isinstance(call.func, ast.Attribute) and not qualified:
+        path = call.func.value if call.func.attr in _OF_PATHS else path
+    return path is not None and _is_temporary(facts, path)
+
+
+def _is_temporary(facts: Facts, path: ast.expr, steps: int = _STEPS) -> bool:
+    """Whether a path, or that of an open file, surely begins with one that `tempfile` makes up."""
+    begins: ast.expr | None = None
+    if isinstance(path, ast.Name) and steps:
+        bindings = facts.resolver.bindings(path)
+        given = [b.value for b in bindings if b.how in (How.ASSIGN, How.WITH) and b.value is not None]
+        return bool(given) and len(given) == len(bindings) and all(_is_temporary(facts, v, steps - 1) for v in given)
+    if isinstance(path, ast.Call):
+        qualified = facts.resolver.qualified(path.func) or ""
+        if qualified in OF_ITS_OWN:
+            return True
+        opened = files.mode(facts.resolver, path) is not None
+        if opened or qualified in _SAME_PLACE or facts.resolver.builtin(path.func) == "str":
+            begins = next(iter(path.args), None)
+    elif isinstance(path, ast.Attribute) and path.attr == "name":  # of an open file, or of a TemporaryDirectory
+        begins = path.value
+    elif isinstance(path, ast.BinOp) and isinstance(path.op, (ast.Add, ast.Div)):
+        begins = path.left
+    elif isinstance(path, ast.JoinedStr):
+        begins = next(iter(path.values), None)
+    elif isinstance(path, ast.FormattedValue):
+        begins = path.value
+    return begins is not None and _is_temporary(facts, begins, steps)
 
 
 def _of_day(facts: Facts, call: ast.Call) -> bool:

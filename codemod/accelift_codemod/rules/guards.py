@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.blueprint.borrowed import Known, known, precedes
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import commands, files, library, services
+from accelift_codemod.facts.own_values import is_apart
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.main_process import alone, in_expressions
 from accelift_codemod.measured.decisions import chosen_by_content
@@ -29,7 +30,8 @@ class Guards(Rule):
     accelerator.is_main_process:`.
 
     Never a statement that contains something every process has to do together (a forward pass of a prepared model, a
-    batch loop, a gather): the others would wait for it for ever. Nor one that goes on with what the writing gives.
+    batch loop, a gather): the others would wait for it for ever. Nor one that goes on with what the writing gives, or
+    that writes to a temporary folder or file, of which every process has its own.
     A file that is opened for writing and kept in a variable, or that the logging module is given, goes to `os.devnull`
     on the other processes, unless what is in it is read first. A folder that the script makes because it is missing is
     made by every process (`exist_ok=True`): each needs it from then on. What is written
@@ -77,6 +79,8 @@ if accelerator.is_main_process:
         for call in draft.calls:
             statement = draft.facts.index.statement(call)
             if any(s in guarded for s in (statement, *draft.facts.index.ancestors(statement))) or draft.cached(call):
+                continue
+            if is_apart(draft.facts, call):
                 continue
             if self._of_samples(draft, call):
                 guarded.add(statement)
