@@ -23,10 +23,8 @@ def is_spelled(draft: Draft, node: ast.expr | None) -> bool:
     numbers = draft.facts.devices.numbers
     if draft.facts.moves.numbered.holds(node) or (isinstance(node, _SPELLED) and numbers.is_own(node)):
         return True
-    if isinstance(node, ast.Attribute) and not draft.facts.devices.attribute_bindings(node):
-        option = draft.facts.devices.option(node)
-        given = draft.facts.resolver.argument(option, None, "default") if option is not None else None
-        return given is not None and numbers.is_numbered(given)
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        return _is_option(draft, node)
     if isinstance(node, ast.Call):
         if isinstance(draft.facts.resolver.callee(node), FUNCTIONS):
             return is_one(draft, node) and means_it(draft, node)
@@ -49,10 +47,17 @@ def handed(draft: Draft) -> Iterator[tuple[ast.Call, ast.expr]]:
 
 
 def is_one(draft: Draft, node: ast.expr) -> bool:
-    """Whether an expression that is no variable is one particular GPU."""
+    """Whether an expression that is no variable is one particular GPU, or an option that is one by default."""
     devices = draft.facts.devices
-    named = isinstance(node, (ast.Name, ast.Attribute))
-    return not named and devices.is_device(node) and devices.numbers.is_one(node)
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        return _is_option(draft, node)
+    return devices.is_device(node) and devices.numbers.is_one(node)
+
+
+def _is_option(draft: Draft, node: ast.Name | ast.Attribute) -> bool:
+    """Whether an expression is an option of the command line that is one particular GPU by default."""
+    said = draft.facts.devices.said(node)
+    return said is not None and draft.facts.devices.numbers.is_numbered(said)
 
 
 def means_it(draft: Draft, node: ast.expr) -> bool:

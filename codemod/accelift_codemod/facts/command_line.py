@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TypeGuard
 
+from accelift_codemod.facts import command_parameters
 from accelift_codemod.facts.index import Binding, How
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
@@ -20,6 +21,7 @@ class CommandLine:
 
     def __init__(self, resolver: Resolver) -> None:
         self.resolver = resolver
+        self._parameters: dict[Binding, ast.expr | None] = {}
 
     @cached_property
     def calls(self) -> frozenset[ast.AST]:
@@ -46,7 +48,11 @@ class CommandLine:
         return found
 
     def word(self, node: ast.AST | None) -> ast.expr | None:
-        """The default of the option that an expression is, if that takes a word; the constant None if it has none."""
+        """The default of the option that an expression is, if that takes a word; the constant None if it has none. So
+        are parameters of functions that a library runs by the command line."""
+        if isinstance(node, ast.Name):
+            bindings = self.resolver.bindings(node)
+            return self.handed(bindings[0]) if len(bindings) == 1 else None
         if not isinstance(node, ast.Attribute) or Role.ARGUMENTS not in self.resolver.roles(node.value):
             return None
         call = self.options.get(node.attr)
@@ -56,6 +62,12 @@ class CommandLine:
         if kind is not None and self.resolver.builtin(kind) != "str":
             return None
         return self.resolver.argument(call, None, "default") or ast.Constant(None)
+
+    def handed(self, parameter: Binding) -> ast.expr | None:
+        """The same of a parameter."""
+        if parameter not in self._parameters:
+            self._parameters[parameter] = command_parameters.default(self.resolver, parameter)
+        return self._parameters[parameter]
 
     def number(self, node: ast.AST | None, steps: int = _STEPS) -> int | None:
         """The number that an expression is unless the command line says otherwise: an option, or a variable of it."""
@@ -123,9 +135,9 @@ class CommandLine:
 
     def is_asked(self, node: ast.AST | None, default: ast.expr) -> bool:
         """Whether an option may be None, or the script asks whether it is the word that it is by default: `"auto"`."""
-        if not isinstance(node, ast.Attribute) or not isinstance(default, ast.Constant):
+        if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(default, ast.Constant):
             return False
-        return default.value is None or (node.attr, default.value) in self._compared
+        return default.value is None or (_last_name(node), default.value) in self._compared
 
     def is_a_word(self, node: ast.Attribute) -> bool:
         """Whether the script asks if an attribute is some word: `config.device == "auto"`."""
@@ -144,13 +156,14 @@ class CommandLine:
 
     @cached_property
     def _compared(self) -> set[tuple[str, object]]:
-        """The attributes that are compared with words, with these."""
+        """The attributes and variables that are compared with words, with these."""
         found: set[tuple[str, object]] = set()
         for node in walk(self.resolver.index.tree):
             inner = [n for side in (node.left, *node.comparators) for n in walk(side)] if _compares(node) else []
             words = [n.value for n in inner if isinstance(n, ast.Constant)]
             read = [n for name in inner if isinstance(name, ast.Name) for n in self._held(name)]
-            found |= {(n.attr, word) for n in (*inner, *read) if isinstance(n, ast.Attribute) for word in words}
+            named = [_last_name(n) for n in (*inner, *read) if isinstance(n, (ast.Name, ast.Attribute))]
+            found |= {(name, word) for name in named for word in words}
         return found
 
     def _held(self, name: ast.Name) -> list[ast.expr]:
@@ -158,15 +171,19 @@ class CommandLine:
         bindings = self.resolver.bindings(name)
         return [b.value for b in bindings if b.how is How.ASSIGN and not b.path and b.value is not None]
 
-    def above(self, node: ast.Attribute) -> list[ast.If]:
+    def above(self, node: ast.Name | ast.Attribute) -> list[ast.If]:
         """The conditions around a statement that sets an option, the inner ones first, after the options are known."""
-        parsed = {v.origin for v in self.resolver.values(node.value)}
+        parsed = {v.origin for v in self.resolver.values(node.value)} if isinstance(node, ast.Attribute) else set()
         found: list[ast.If] = []
         for statement in reversed(self.resolver.index.chain(node)[:-1]):
             if not isinstance(statement, ast.If) or is_main(statement) or parsed & {*walk(statement)}:
                 break
             found.append(statement)
         return found
+
+
+def _last_name(node: ast.Name | ast.Attribute) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id
 
 
 def is_none(test: ast.expr) -> ast.expr | None:

@@ -46,7 +46,7 @@ class DeviceVariables:
         found: list[DeviceVariable] = []
         for scope in self.index.scopes.values():
             for name, bindings in scope.bindings.items():
-                chosen = [b for b in bindings if not is_none(b)]
+                chosen = [b for b in bindings if not is_none(b) and self.devices.command_line.handed(b) is None]
                 if chosen and all(map(self.devices.chooses, chosen)) and self.devices.bind_devices(chosen, 0):
                     chosen = [b for b in chosen if not self._is_unread(b, chosen)]
                     later = [b for b in chosen if self._is_later(b, chosen)]

@@ -100,6 +100,9 @@ class Devices:
     def _binds_device(self, binding: Binding, depth: int) -> bool:
         if binding.how is not How.PARAMETER:
             return self.chooses(binding) and all(self.is_device(given, depth) for given in self._given(binding))
+        said = self.command_line.handed(binding)
+        if said is not None:
+            return self.is_device(said, depth)
         if binding not in self._handed:  # of each once: there may be many calls, of functions with many calls
             arguments = self.resolver.handed(binding, self.runs)
             if not arguments or not all(self.is_device(a, depth) for a in arguments):
@@ -115,6 +118,8 @@ class Devices:
         return len(told) < len(chosen) and all(self._binds_device(b, depth) for b in chosen if b not in told)
 
     def _is_one_of_several(self, binding: Binding) -> bool:
+        if self.command_line.handed(binding) is not None:
+            return True
         value = plain(binding)
         number = self.numbers.is_numeral(value) and self.mixed.is_read_so(binding.node)
         return number or self.is_told(value) or self._is_setting(value)
@@ -159,6 +164,14 @@ class Devices:
             return None
         value = self.resolver.argument(call, None, "default")
         return call if self.is_device(value) else None
+
+    def said(self, node: ast.expr) -> ast.expr | None:
+        """The device that an option of the command line is by default, where the script never sets it to another."""
+        if isinstance(node, ast.Attribute):
+            option = self.option(node) if not self.attribute_bindings(node) else None
+            return self.resolver.argument(option, None, "default") if option is not None else None
+        default = self.command_line.word(node)
+        return default if default is not None and self.is_device(default) else None
 
     def cpu(self, node: ast.expr | None, depth: int = 0) -> Condition | None:
         """When a device expression is the CPU although an accelerator is there; None if that cannot be told."""
@@ -216,6 +229,8 @@ class Devices:
                 return self.region(bindings)[2] if depth < 2 else None
             return self.cpu(bindings[0].value, depth + 1)
         if len(bindings) == 1 and bindings[0].how is How.PARAMETER:
+            if self.is_told(node):
+                return self.conditions.atom(node, ' == "cpu"')
             given = {self.cpu(argument, depth + 1) for argument in self.resolver.handed(bindings[0], self.runs)}
             return given.pop() if len(given) == 1 else None
         if _is_part(node, bindings):
@@ -232,6 +247,8 @@ class Devices:
             return None
         given = {self.cpu(a, depth + 1) for b in handed for a in self.resolver.handed(b, self.runs)}
         start = given.pop() if len(given) == 1 else None
+        if len(handed) == 1 and self.command_line.handed(handed[0]) is not None:
+            start = self.conditions.atom(chosen[0].node, ' == "cpu"')  # type: ignore[arg-type]
         return None if handed and start is None else self.region(chosen, start)[2]
 
     def _either(self, test: ast.expr, yes: Condition, no: Condition, kept: ast.AST | None = None) -> Condition:
@@ -277,7 +294,7 @@ class Devices:
     def _perhaps(self, bindings: list[Binding]) -> list[ast.If]:
         """The conditions, the inner ones first, under which alone an option of the command line is set."""
         node = bindings[0].node
-        if not isinstance(node, ast.Attribute) or not self.is_told(node):
+        if not isinstance(node, (ast.Name, ast.Attribute)) or not self.is_told(node):
             return []
         return self.command_line.above(node)
 
