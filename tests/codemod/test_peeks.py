@@ -187,3 +187,77 @@ def test_a_look_in_the_constructor_of_a_trainer() -> None:
     look = "        self.seen = next(iter(self.loader))[0]\n"
     assert f"{look}        self.loader = accelerator.prepare(self.loader)\n" in output
     assert "self.model(self.seen.to(device)).sum()" in output
+
+
+def of_trainer(early: str) -> str:
+    """A trainer that passes over its loader before the network is bound for the last time."""
+    return script(
+        definitions=f"""\
+def count(loader):
+    found = torch.zeros(3)
+    for x, y in loader:
+        found += torch.bincount(y, minlength=3)
+    return found
+
+
+def mean(net, loader):
+    return sum(net(x).mean().item() for x, y in loader)
+
+
+class Trainer:
+    def __init__(self, device, data, parallel):
+        self.device = device
+        self.loader = DataLoader(data, batch_size=16, shuffle=True)
+        self.model = Net()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        {early}
+        if parallel:
+            self.model = nn.DataParallel(self.model)
+        self.model = self.model.to(device)
+
+    def fit(self):
+        for x, y in self.loader:
+            x, y = x.to(self.device), y.to(self.device)
+            self.optimizer.zero_grad()
+            F.cross_entropy(self.model(x), y).backward()
+            self.optimizer.step()
+""",
+        loader="",
+        model="",
+        optimizer="",
+        epochs="",
+        before="trainer = Trainer(device, data, len(data) > 9)\ntrainer.fit()",
+        **dict.fromkeys(("loop", "move", "forward", "backward", "step"), ""),
+    )
+
+
+def test_a_wrapper_that_goes_makes_no_network_again() -> None:
+    """Nor does moving it: all that trains is there when the constructor passes over the loader."""
+    text = converted(of_trainer("self.counts = count(self.loader)"))
+    made = [text.index(part) for part in (".prepare(", "prepare_data_loader(", "self.counts = count(self.loader, ")]
+    assert made == sorted(made)
+    assert "y = accelerator.gather_for_metrics(y)" in text
+
+
+def kept_later(early: str) -> str:
+    """The same where the network is in a variable of the constructor first."""
+    text = of_trainer(f"{early}\n        self.model, self.optimizer = model, optimizer")
+    local = text.replace("self.model = Net()", "model = Net()").replace("self.optimizer = torch", "optimizer = torch")
+    return local.replace("SGD(self.model", "SGD(model")
+
+
+def test_a_pass_before_a_network_is_in_its_attribute_is_none_by_it() -> None:
+    text = converted(kept_later("self.counts = count(self.loader)"))
+    made = [text.index(part) for part in ("prepare_data_loader(", "self.counts = count(self.loader, ", ".prepare(")]
+    assert made == sorted(made)
+
+
+def test_a_pass_by_the_network_itself_is_one_by_it() -> None:
+    assert unchanged(kept_later("self.mean = mean(model, self.loader)")).code == "PREP-NO-POINT"
+
+
+def test_another_network_after_a_pass_is_prepared_by_itself() -> None:
+    again = "self.model = Net()\n        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.2)"
+    text = converted(of_trainer(f"self.mean = mean(self.model, self.loader)\n        {again}"))
+    assert text.count(".prepare(") == 2
+    assert text.rindex(".prepare(") > text.index("lr=0.2")

@@ -276,12 +276,14 @@ class Placement:
 
     def _may_use(self, early: ast.AST, item: Item) -> bool:
         """Whether what runs at a place may use the object in an attribute; of loops over batches only a loader's own
-        are told from others."""
-        if item.kind is not Role.LOADER:
-            return True
+        are told from others, and those before an attribute is there at all."""
         home = self.index.function(early)
-        used = self.roots.uses.found
-        nodes = (node for one in views(item.value) for node in used.get(one, ()))
+        begun = any(position(s) < position(early) or self.index.function(s) is not home for s in item.statements)
+        by_name = any(holds(self.resolver.values(n), key(item.value)) for n in loads(self.index.statement(early)))
+        if item.kind is not Role.LOADER and (begun or by_name):
+            return True
+        uses = self.roots.uses
+        nodes = (n for one in views(item.value) for n in (*uses.found.get(one, ()), *uses.asked.get(one, ())))
         places = (p for node in nodes for p in self.blueprint.timeline.places(node, home))
         return any(self.index.statement(p) is self.index.statement(early) for p in places)
 
@@ -325,7 +327,7 @@ class Placement:
     def _made(self, item: Item, uses: list[ast.AST]) -> Item:
         """An item without the statements that bind its variable to what it holds already, once training has begun:
         `model = train(model)`, `model = model.eval()`, `model = model.train()` in every epoch."""
-        if item.scope.is_class:
+        if item.scope.is_class and len({self.index.function(s) for s in item.statements}) > 1:
             return item
         made = [s for s in item.statements if not self._uses_item(s, item)]
         begin = min(map(_end, made), default=(0, 0))
