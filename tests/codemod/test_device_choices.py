@@ -579,3 +579,72 @@ def test_an_option_of_words_without_a_number_tells_of_none(choices: str, codes: 
     assert (
         findings(script(imports="import argparse", setup=setup, device="device = torch.device(args.device)")) == codes
     )
+
+
+def flagged(asked: str, flag: str, first: str = "") -> str:
+    """A trainer that moves its batches where a flag says so, which its loss is told, too."""
+    return script(
+        imports="import argparse",
+        definitions=f"""\
+class Loss:
+    def __init__(self, cuda=False):
+        self.cuda = cuda
+
+    def mean(self, out, y):
+        criterion = nn.CrossEntropyLoss()
+        if self.cuda:
+            criterion = criterion.cuda()
+        return criterion(out, y)
+
+
+class Trainer:
+    def __init__(self, args):
+        self.args = args
+        self.loader = DataLoader(data, batch_size=16, shuffle=True)
+        self.loss = Loss(args.cuda)
+        self.model = Net()
+        if args.cuda:
+            self.model = self.model.cuda()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def fit(self):
+        for x, y in self.loader:
+            if {asked}:
+                x, y = x.cuda(), y.cuda()
+            self.optimizer.zero_grad()
+            loss = self.loss.mean(self.model(x), y)
+            loss.backward()
+            self.optimizer.step()
+""",
+        device="",
+        loader="",
+        model="",
+        optimizer="",
+        epochs="",
+        before=(
+            "parser = argparse.ArgumentParser()\n"
+            'parser.add_argument("--no-cuda", action="store_true")\n'
+            'parser.add_argument("--cuda", action="store_true")\n'
+            'parser.add_argument("--slow", action="store_true")\n'
+            f"args = parser.parse_args()\n{first}args.cuda = {flag}\ntrainer = Trainer(args)\ntrainer.fit()"
+        ),
+        **dict.fromkeys(("loop", "move", "forward", "backward", "step"), ""),
+    )
+
+
+@pytest.mark.parametrize("flag", ["not args.no_cuda and torch.cuda.is_available()", "args.cuda and not args.slow"])
+def test_a_flag_goes_by_the_name_of_its_object_elsewhere(flag: str) -> None:
+    text = converted(flagged("self.args.cuda", flag))
+    assert "cpu=not args.cuda," in text
+    assert "self.model = self.model.cuda()" not in text
+
+
+def test_flags_that_disagree_tell_nothing() -> None:
+    assert unchanged(flagged("self.args.slow", "not args.no_cuda")).code == "DEV-UNKNOWN"
+    other = flagged("self.args.cuda", "not args.no_cuda").replace("Loss(args.cuda)", "Loss(args.slow)")
+    assert unchanged(other).code == "DEV-UNKNOWN"
+
+
+def test_a_flag_that_is_set_again_by_another_name_is_asked_for_itself() -> None:
+    text = converted(flagged("self.args.cuda", "not args.no_cuda", "other = args\nother.cuda = args.slow\n"))
+    assert "cpu=not args.cuda," in text

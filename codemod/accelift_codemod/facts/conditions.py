@@ -356,8 +356,14 @@ class Conditions:
         if isinstance(node, ast.Name):
             bindings = self.resolver.bindings(node)
         else:
-            bindings = [b for b in self._changes(node.attr) if ast.dump(b.node.value) == ast.dump(node.value)]  # type: ignore[attr-defined]
-            if bindings and bindings[0].value is not None and _mentions(bindings[0].value, node):
+            same = [node.value, *(self._before(node.value, False) if isinstance(node.value, ast.Name) else ())]
+            names = {ast.dump(name) for name in same}
+            changes = self._changes(node.attr)
+            bindings = [b for b in changes if ast.dump(b.node.value) in names]  # type: ignore[attr-defined]
+            others = (b for b in changes if b not in bindings)
+            if len(names) > 1 and any(Role.ARGUMENTS in self.resolver.roles(b.node.value) for b in others):  # type: ignore[attr-defined]
+                return None  # it may be the same object, by one more name
+            if bindings and bindings[0].value is not None and _mentions(bindings[0].value, node.attr, names):
                 return None
         if len(bindings) != 1 or bindings[0].how is not How.ASSIGN or bindings[0].path:
             return None
@@ -366,7 +372,7 @@ class Conditions:
         value = bindings[0].value
         if value is None or not self.can_be_asked_again(value):
             return None
-        if self._is_boolean(value) or self._handed_in(node, value) or self._is_option(value):
+        if self._is_boolean(value) or self._handed_in(value) or self._is_option(value):
             return value
         return None
 
@@ -399,9 +405,9 @@ class Conditions:
             and not self._changes(node.attr)
         )
 
-    def _handed_in(self, node: ast.Name | ast.Attribute, value: ast.expr) -> bool:
-        """Whether an attribute of an object holds what its constructor is always given."""
-        return isinstance(node, ast.Attribute) and isinstance(value, ast.Name) and self._given(value, 7) is not None
+    def _handed_in(self, value: ast.expr) -> bool:
+        """Whether what a variable or an attribute holds is a parameter, for which every call passes one condition."""
+        return isinstance(value, ast.Name) and self._given(value, 7) is not None
 
     def _given(self, node: ast.Name | ast.Attribute, depth: int) -> Condition | None:
         """The one condition that every call passes for a parameter."""
@@ -448,6 +454,7 @@ def _is_zero(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value == 0 and not isinstance(node.value, bool)
 
 
-def _mentions(tree: ast.AST, node: ast.Name | ast.Attribute) -> bool:
-    wanted = ast.dump(node)
-    return any(type(n) is type(node) and ast.dump(n) == wanted for n in walk(tree))
+def _mentions(tree: ast.AST, attribute: str, names: set[str]) -> bool:
+    """Whether a part of a tree is an attribute of an object that goes by some names."""
+    attributes = (part for part in walk(tree) if isinstance(part, ast.Attribute) and part.attr == attribute)
+    return any(ast.dump(part.value) in names for part in attributes)
