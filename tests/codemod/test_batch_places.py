@@ -501,6 +501,8 @@ def test_first_numbers_that_samples_are_compared_by() -> None:
     forward = "optimizer.zero_grad()\nout = model(x)\nloss = F.cross_entropy(out @ out.t(), numbers[: len(x)])"
     found = findings(script(setup="numbers = torch.arange(64)", forward=forward))
     assert "LOSS-INBATCH" in found and "BATCH-PLACES" not in found
+
+
 TURNED = "def measured(x, y, paired=False):\n    if paired:\n        x = torch.cat([x, x.flip(0)])\n"
 
 
