@@ -129,3 +129,33 @@ def test_what_begins_as_a_number_becomes_what_is_added_in_place() -> None:
     forward = f"{MEAN}total = torch.zeros((), device=device)\ntotal.add_(model(x).pow(2).sum())\nloss = loss + total"
     assert told(forward) == ["LOSS-SUM"]
     assert severities(script(forward=forward), "LOSS-SUM") == ["error"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "loss = loss / x.size(0)",
+        "loss /= len(x)",
+        "loss.div_(y.shape[0])",
+        "loss = loss * (1 / len(y))",
+        "n = x.size(0)\nloss = 0.5 * loss / n + 0.1 * model.layer.weight.norm()",
+        "loss = loss + model(x).pow(2).mean() / len(x)",
+    ],
+)
+def test_a_mean_that_is_divided_by_the_number_of_samples_is_reported(change: str) -> None:
+    assert told(MEAN + change) == ["LOSS-SHRUNK"]
+    assert severities(script(forward=MEAN + change), "LOSS-SHRUNK") == ["error"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "loss = loss / len(x) * x.size(0)",
+        "loss = loss / len(loader)",
+        "loss = loss / x.size(1)",
+        "loss = (loss * len(x)) / len(x)",
+        "loss = F.cross_entropy(model(x), y, reduction='sum') / len(x)",
+    ],
+)
+def test_a_mean_that_is_divided_by_other_numbers_is_one(change: str) -> None:
+    assert told(MEAN + change) == []

@@ -153,6 +153,18 @@ def test_products_along_the_samples_are_summed(product: str, workshop: Workshop)
 
 
 @pytest.mark.slow
+def test_a_mean_by_the_number_of_samples_is_greater_by_the_number_of_processes(workshop: Workshop) -> None:
+    text = usual(forward="optimizer.zero_grad()\nloss = F.cross_entropy(model(x / 9), y) / len(x)")
+    result = convert(text)
+    assert result.output is not None and result.plan is not None
+    assert [finding.code for finding in result.plan.findings] == ["LOSS-SHRUNK"]
+    output = result.output.decode()
+    assert "steps" in differences(*workshop.runs(text, output, processes=2), tolerance=1e-5)
+    twice = output.replace("/ len(x)", "/ (2 * len(x))")
+    assert differences(*workshop.runs(text, twice, processes=2), tolerance=1e-5) == {}
+
+
+@pytest.mark.slow
 def test_a_loss_that_the_network_returns_is_that_of_the_whole_batch(workshop: Workshop) -> None:
     """Also of a last batch of four samples, of which one process has one more than the other in batches of 15."""
     text = evaluated('out = model(x, y)\ntotal += out["error"].item()\ncorrect += (out["scores"].argmax(1) == y).sum()')

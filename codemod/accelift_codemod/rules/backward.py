@@ -28,6 +28,7 @@ _KNOWN = (
     Layout.WEIGHTED,
     Layout.SUM,
     Layout.PART_SUM,
+    Layout.SHRUNK,
     Layout.PIECED,
     Layout.MIXED,
 )  # each with a finding of its own
@@ -79,6 +80,13 @@ accelerator.backward(loss)
             "partly a sum over the samples",
             "The loss adds a sum over the samples and something that is none, such as a penalty on the weights. "
             "Neither the average nor the sum of the processes' gradients is that of the whole batch.",
+        ),
+        Explained(
+            "LOSS-SHRUNK",
+            Severity.ERROR,
+            "a mean that is divided by the number of samples",
+            "The loss is a mean over the samples, divided by how many there are once more. A process counts those of "
+            "its share, of which there are fewer: its loss, and the gradients, are greater by the number of processes.",
         ),
         Explained(
             "LOSS-INBATCH",
@@ -207,6 +215,15 @@ accelerator.backward(loss)
                 f"`{name}` adds a sum over the samples and something that is none: averaged across processes, the sum "
                 "shrinks by their number",
                 "multiply the part that is a sum by accelerator.num_processes",
+            )
+        elif layout is Layout.SHRUNK:
+            yield draft.finding(
+                "LOSS-SHRUNK",
+                Severity.ERROR,
+                call,
+                f"`{name}` is a mean over the samples, divided by their number once more: on several processes, which "
+                "have fewer each, it is greater by the number of processes",
+                "divide by the number of samples of the whole batch",
             )
         elif layout is Layout.MIXED:
             yield self._supposedly(draft, call, name) if supposed else self._among_samples(draft, call, name)

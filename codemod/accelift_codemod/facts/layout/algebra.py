@@ -44,6 +44,7 @@ class Layout(Enum):
     RATE = "one by a sum over the samples"
     COUNT = "the number of samples"
     INVERSE = "one by the number of samples"
+    SHRUNK = "a mean over the samples, divided by their number once more"
     SHAPE = "the shape of a sample-first tensor"
     UNSURE = "not known, and samples may have met in it: its mean is not known, either"
     UNKNOWN = "not known"
@@ -122,7 +123,7 @@ FIXED = (Layout.CONST, Layout.ZERO)
 _MEANS = (Layout.MEAN, Layout.WEIGHTED)
 SCALARS = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM)
 # What is one for the whole batch, so that nothing but a straight line in it may be averaged over shares.
-CURVING = (*SCALARS, Layout.QUOTIENT, Layout.PIECED, Layout.PART_SUM)
+CURVING = (*SCALARS, Layout.QUOTIENT, Layout.PIECED, Layout.PART_SUM, Layout.SHRUNK)
 _SUMS = (Layout.SUM, Layout.PART_SUM)
 # What brings every sample together with every other, as matrices or by broadcasting: similarities, covariances.
 COMPARING: tuple[set[Shape], ...] = (
@@ -415,6 +416,8 @@ def _add(left: Layout, right: Layout) -> Layout:
         return Layout.SHIFTED if pair <= {Layout.SHIFTED, Layout.ROWS, Layout.MEAN, *FIXED} else Layout.MIXED
     if pair <= {Layout.MEAN, Layout.WEIGHTED, *FIXED}:
         return Layout.WEIGHTED if Layout.WEIGHTED in pair else Layout.MEAN
+    if Layout.SHRUNK in pair and pair <= {Layout.SHRUNK, *_MEANS, *FIXED}:
+        return Layout.SHRUNK
     if Layout.PIECED in pair and pair <= {Layout.PIECED, Layout.QUOTIENT, *_MEANS, *FIXED}:
         return Layout.PIECED
     if pair <= {Layout.QUOTIENT, *_MEANS, *FIXED}:
@@ -440,13 +443,16 @@ def _multiply(left: Layout, right: Layout) -> Layout:
         Layout.SUM,
         Layout.COUNT,
         Layout.INVERSE,
+        Layout.SHRUNK,
     ):
         if scalar in pair and pair - {scalar} and (pair - {scalar}) <= set(FIXED):
             return scalar
     if pair == {Layout.MEAN, Layout.COUNT}:
         return Layout.SUM
-    if pair == {Layout.SUM, Layout.INVERSE}:
+    if pair in ({Layout.SUM, Layout.INVERSE}, {Layout.SHRUNK, Layout.COUNT}):
         return Layout.MEAN
+    if Layout.INVERSE in pair and pair & {*_MEANS}:
+        return Layout.SHRUNK
     if pair <= set(_MEANS):
         return Layout.MIXED  # a product of means is no mean
     return _compared(pair)
@@ -477,6 +483,8 @@ def _divide(left: Layout, right: Layout) -> Layout:
         return right
     if right is Layout.COUNT and (left is Layout.SUM or left in FIXED):
         return Layout.MEAN if left is Layout.SUM else Layout.INVERSE
+    if right is Layout.COUNT and left in _MEANS:
+        return Layout.SHRUNK
     if left is right is Layout.SUM or (left is Layout.COUNT and right is Layout.SUM):
         return Layout.QUOTIENT
     if right in _MEANS and left in (*_MEANS, *FIXED):
