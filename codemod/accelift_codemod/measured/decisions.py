@@ -22,7 +22,7 @@ from accelift_codemod.measured.choices import SPELLED, choices, weighs_up
 from accelift_codemod.measured.keys import parts_asked
 from accelift_codemod.measured.pieces import as_many, numbered, numbers
 from accelift_codemod.measured.shares import contents, local_names
-from accelift_codemod.measured.steering import acts, keeps_checkpoint, meets, sets_group, updates
+from accelift_codemod.measured.steering import acts, keeps_checkpoint, leaving_matters, meets, sets_group, updates
 from accelift_codemod.measured.sums import Loop, containers
 from accelift_codemod.measured.switches import switched_by
 from accelift_codemod.measured.updates import changes, divides_a_sum
@@ -279,7 +279,11 @@ def _leaving(
     ends = any(isinstance(n, ast.Expr) and draft.ends(n) for n in inside)
     around = draft.facts.index.ancestors(statement) if any(isinstance(n, ast.Raise) for n in inside) else ()
     caught = any(isinstance(n, ast.Try) and n.handlers and statement in {*walk(ast.Module(n.body, []))} for n in around)
-    return inside, ends, ends or caught or any(isinstance(n, kinds) for n in inside)
+    leaves = (
+        isinstance(n, kinds) and (not isinstance(n, (ast.Break, ast.Continue)) or leaving_matters(draft, n, saves=True))
+        for n in inside
+    )
+    return inside, ends, ends or caught or any(leaves)
 
 
 def _reached(draft: Draft, statement: ast.If | ast.While, local: set[str], kept: set[str]) -> Iterator[Finding]:

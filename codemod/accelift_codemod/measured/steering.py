@@ -15,6 +15,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import later
 from accelift_codemod.measured.attributes import library_made
 from accelift_codemod.measured.choices import SPELLED, caught, choices
+from accelift_codemod.measured.filling import filled
 from accelift_codemod.measured.onward import Read, around, function_of, is_within, reached, targets
 from accelift_codemod.measured.switches import is_set_back, stays, switched_by
 
@@ -139,7 +140,7 @@ def _sets(draft: Draft, target: ast.Attribute) -> bool:
 def _goes_another_way(draft: Draft, statement: ast.stmt | ast.expr, saves: bool) -> bool:
     """Whether processes that do not run a statement would train otherwise than those that do."""
     for node in walk(statement):
-        if isinstance(node, (ast.Break, ast.Continue)) or _ends(draft, node):
+        if _ends(draft, node) or (isinstance(node, (ast.Break, ast.Continue)) and leaving_matters(draft, node, saves)):
             return True
         if isinstance(node, ast.Assert):
             behind = caught(draft, node)
@@ -148,6 +149,29 @@ def _goes_another_way(draft: Draft, statement: ast.stmt | ast.expr, saves: bool)
         if isinstance(node, ast.Return) and _in_training(draft, node):
             return True
     return acts(draft, [statement], saves, _DEPTH) or meets(draft, [statement])
+
+
+def leaving_matters(draft: Draft, leave: ast.Break | ast.Continue, saves: bool) -> bool:
+    """Whether it matters beyond a loop that some processes leave it, or an iteration: not if it only shows something,
+    neither trains nor meets other processes, and works out nothing that is read after it."""
+    loop = next((n for n in draft.facts.index.enclosing_loops(leave) if isinstance(n, LOOPS)), None)
+    if loop is None or loop.orelse or acts(draft, [loop], saves) or meets(draft, [loop]):
+        return True
+    inside = {*walk(loop)}
+    for node in inside:
+        if isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom, ast.Raise)):
+            return True
+        if isinstance(node, ast.Call) and isinstance(draft.facts.resolver.callee(node), FUNCTIONS):
+            return True
+        if isinstance(node, ast.stmt) and filled(draft, node, set(), chosen=True):
+            return True
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            owner = draft.facts.index.scope(node).owner(node.id)
+            goes_on = isinstance(draft.facts.index.parents[node], ast.AugAssign)
+            reads = draft.facts.loads(owner, node.id) if goes_on and owner else draft.facts.readers(node)
+            if not inside.issuperset(reads):
+                return True
+    return False
 
 
 def _ends(draft: Draft, node: ast.AST) -> bool:
