@@ -171,6 +171,7 @@ OWN = "import os, json, shutil\nimport tempfile"
         "with tempfile.TemporaryDirectory() as d:\n    with open(f'{d}/a', 'w') as f:\n        json.dump(1, f)",
         "handle, path = tempfile.mkstemp()\nos.remove(path)",
         "folder = tempfile.TemporaryDirectory()\nshutil.rmtree(folder.name + '/a')",
+        "folder = tempfile.TemporaryDirectory(dir='out')\nos.mkdir(folder.name + '/a')\nos.rmdir(folder.name + '/a')",
     ],
 )
 def test_every_process_has_temporary_files_of_its_own(lines: str) -> None:
@@ -187,6 +188,27 @@ def test_every_process_has_temporary_files_of_its_own(lines: str) -> None:
     ],
 )
 def test_other_files_are_shared(made: str, line: str) -> None:
+    before = f"{made}\n{line}"
+    assert converted(script(imports=OWN, before=before)) == lifted(imports=OWN, before=f"{made}\n{guarded(line)}")
+
+
+@pytest.mark.parametrize(
+    "uses",
+    [
+        ["plt.savefig(folder + '/a')", "os.remove(folder + '/a')"],  # the others would have nothing to remove
+        ["shutil.copy('a', folder)", "os.remove(os.path.join(folder, 'a'))"],
+        ["os.mkdir(folder + '/a')", "os.rename(folder + '/a', 'a')"],
+    ],
+)
+def test_what_one_process_puts_into_its_temporary_folder(uses: list[str]) -> None:
+    slots = {"imports": f"{OWN}\nimport matplotlib.pyplot as plt"}
+    made = "folder = tempfile.mkdtemp()"
+    after = guarded("\n".join(uses))
+    assert converted(script(**slots, before="\n".join([made, *uses]))) == lifted(**slots, before=f"{made}\n{after}")
+
+
+def test_a_temporary_name_in_a_folder_of_the_script_is_a_result() -> None:
+    made, line = "folder = tempfile.mkdtemp(dir='runs')", "json.dump(1, open(folder + '/a', 'w'))"
     before = f"{made}\n{line}"
     assert converted(script(imports=OWN, before=before)) == lifted(imports=OWN, before=f"{made}\n{guarded(line)}")
 
@@ -420,7 +442,16 @@ def test_a_mode_that_the_command_line_says(said: str) -> None:
     assert 'f = open("a" if accelerator.is_main_process else os.devnull, args.mode)' in output
     output = converted(script(**slots, epoch_end='with open("a", args.mode) as f:\n    f.write("x")'))
     assert "    if accelerator.is_main_process:\n        with open" in output
-    for other in ("old = f.read()", "old = f.read()\nf.write('x')", "old = list(f)"):
+    output = converted(script(**slots, before='f = open("a", args.mode)\nimport csv\nw = csv.writer(f)'))
+    assert 'f = open("a" if accelerator.is_main_process else os.devnull, args.mode)' in output
+    for other in (
+        "old = f.read()",
+        "old = f.read()\nf.write('x')",
+        "old = list(f)",
+        "if args.mode == 'r':\n    old = json.load(f)\nelse:\n    f.write('x')",
+        "old = sum(1 for line in f)\nf.write('x')",
+        "start = f.tell()\nf.write('x')",
+    ):
         output = converted(script(**slots, before=f'f = open("a", args.mode)\n{other}'))
         assert 'f = open("a", args.mode)' in output
 

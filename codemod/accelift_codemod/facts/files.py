@@ -17,7 +17,9 @@ _READING, _WRITING = set("rbt"), set("wax+")  # the letters of a file's mode
 _LISTS = library.LISTS | {"os.path.exists", "os.path.isfile", "os.path.getmtime"}
 _LISTS_OF_PATHS = frozenset({"iterdir", "glob", "rglob", "exists", "is_file"})
 _MOST_STEPS = 5
-_WRITES, _READS = frozenset({"write", "writelines"}), frozenset({"read", "readline", "readlines", "readinto"})
+_WRITES = frozenset({"write", "writelines"})
+_KEEPS_TO = frozenset("close closed encoding fileno flush isatty name".split())  # what of an open file does neither
+_INTO = library.SIDE_EFFECTS | {"csv.DictWriter", "csv.writer"}  # what writes into a file that it is given
 # What logs into one file until the end, with the place and the name of its argument; what begins others is none of it.
 _LOGS: dict[str, tuple[int | None, str]] = {
     "logging.FileHandler": (0, "filename"),
@@ -55,7 +57,7 @@ def mode(resolver: Resolver, call: ast.Call) -> str | None:
     else:
         return None
     spelled = default if given is None else "".join(_spelled(resolver, given))
-    if "?" in spelled and _is_written(resolver, call, _WRITES) and not _is_written(resolver, call, _READS):
+    if "?" in spelled and _is_only_written(resolver, call):
         spelled = spelled.replace("?", "wa")  # whatever the command line says
     letters = "".join(dict.fromkeys(spelled))
     return letters if letters and set(letters) <= _READING | _WRITING else None
@@ -115,6 +117,33 @@ def _is_written(resolver: Resolver, call: ast.Call, methods: frozenset[str]) -> 
     entries = (target for statement in index.items for target in statement.targets)
     changed = (*begun, *called, *entries)
     return any(_holds(resolver, node, call) for node in changed if isinstance(node, (ast.Call, ast.Subscript)))
+
+
+def _is_only_written(resolver: Resolver, call: ast.Call) -> bool:
+    """Whether a script writes to what a call opens, and certainly does nothing else with it."""
+    outer = resolver.index.parents.get(call)
+    targets = outer.targets if isinstance(outer, ast.Assign) else [getattr(outer, "optional_vars", None)]
+    uses: list[ast.AST] = []
+    for target in targets:
+        if isinstance(target, ast.Name):
+            uses += resolver.readers(target)
+        elif isinstance(target, ast.Attribute):
+            uses += resolver.index.attributes.get(target.attr, ())
+        else:
+            return False
+    done = [_done(resolver, use) for use in uses if not isinstance(getattr(use, "ctx", None), ast.Store)]
+    return None not in done and any(done)
+
+
+def _done(resolver: Resolver, file: ast.AST) -> bool | None:
+    """Whether a use of an open file writes to it; None where something else may be done with it."""
+    outer = resolver.index.parents.get(file)
+    if isinstance(outer, ast.Attribute):
+        return outer.attr in _WRITES if outer.attr in _WRITES | _KEEPS_TO else None
+    call = resolver.index.parents.get(outer) if isinstance(outer, ast.keyword) else outer
+    func = call.func if isinstance(call, ast.Call) and call.func is not file else None
+    prints = isinstance(outer, ast.keyword) and outer.arg == "file" and func and resolver.builtin(func) == "print"
+    return True if prints or (func and resolver.qualified(func) in _INTO) else None
 
 
 def _is_true(node: ast.expr | None) -> bool:

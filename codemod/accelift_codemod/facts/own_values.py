@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 
-from accelift_codemod.facts import Facts, files
+from accelift_codemod.facts import Facts, files, library
 from accelift_codemod.facts.index import How
+from accelift_codemod.facts.memo import kept
 
 TIMES = frozenset(
     """
@@ -25,6 +27,9 @@ _OF_ONE_PATH = dict.fromkeys("os.makedirs os.mkdir os.remove os.removedirs os.rm
 _OF_ONE_PATH |= dict.fromkeys("numpy.save numpy.savetxt numpy.savez numpy.savez_compressed".split(), 0)
 _OF_ONE_PATH |= dict.fromkeys("json.dump pickle.dump yaml.dump yaml.safe_dump".split(), 1)
 _OF_PATHS = frozenset("mkdir rmdir touch unlink write_bytes write_text".split())
+_REMOVES = frozenset("remove removedirs rmdir rmtree unlink".split())
+_LOOKS = library.READS | library.ASKS_OF | library.LISTS | {"os.close", "os.fdopen", "torch.load"}
+_FLEETING = frozenset({"tempfile.NamedTemporaryFile", "tempfile.TemporaryDirectory"})  # unless they are told to stay
 _SAME_PLACE = frozenset("os.fspath os.path.abspath os.path.join os.path.realpath pathlib.Path".split())
 _STEPS = 8  # variables that a path is handed through
 _FINE = ("%H", "%M", "%S", "%f", "%s", "%T", "%X", "%c", "%R", "%r")
@@ -38,25 +43,59 @@ def is_time(facts: Facts, call: ast.Call) -> bool:
 def is_apart(facts: Facts, call: ast.Call) -> bool:
     """Whether a call writes or removes what is surely in a temporary folder of its process, or is its temporary file:
     no other process has anything to do with it."""
+    path = _path(facts, call)
+    made = _temporary(facts, path) if path is not None else ()
+    return bool(made) and not any(_is_shared(facts, one) for one in made)
+
+
+def _path(facts: Facts, call: ast.Call) -> ast.expr | None:
+    """The one file or folder that a call makes, writes, empties or removes."""
     qualified = facts.resolver.qualified(call.func) or ""
     place = 0 if files.writes(files.mode(facts.resolver, call)) else _OF_ONE_PATH.get(qualified)
     path = next(iter(call.args[place:]), None) if place is not None else None
     if isinstance(call.func, ast.Attribute) and not qualified:
         path = call.func.value if call.func.attr in _OF_PATHS else path
-    return path is not None and _is_temporary(facts, path)
+    return path
 
 
-def _is_temporary(facts: Facts, path: ast.expr, steps: int = _STEPS) -> bool:
-    """Whether a path, or that of an open file, surely begins with one that `tempfile` makes up."""
+@kept
+def _is_shared(facts: Facts, made: ast.Call) -> bool:
+    """Whether a temporary folder or file stays where the script wants it, or is handed to what may put something there,
+    or take it from there, on the main process alone: only what all processes do there can all of them undo."""
+    fleeting = (
+        facts.resolver.qualified(made.func) in _FLEETING and facts.resolver.argument(made, None, "delete") is None
+    )
+    if not fleeting and facts.resolver.argument(made, 2, "dir") is not None:
+        return True
+    return any(
+        made in _temporary(facts, part) and not _is_by_all(facts, call, part)
+        for call in facts.index.calls
+        for given in (*call.args, *(k.value for k in call.keywords))
+        for part in (given.elts if isinstance(given, (ast.List, ast.Tuple)) else (given,))
+    )
+
+
+def _is_by_all(facts: Facts, call: ast.Call, path: ast.expr) -> bool:
+    """Whether all processes do what a call does with a path that is only theirs: they write to it, look at it, or make
+    another path of it."""
+    resolver = facts.resolver
+    if _path(facts, call) is path or files.mode(resolver, call) is not None or resolver.builtin(call.func):
+        return True
+    return resolver.qualified(call.func) in _LOOKS | _SAME_PLACE | OF_ITS_OWN
+
+
+def _temporary(facts: Facts, path: ast.expr, steps: int = _STEPS) -> Collection[ast.Call]:
+    """The calls of `tempfile` of which one surely makes up what a path begins with, or that of an open file."""
     begins: ast.expr | None = None
     if isinstance(path, ast.Name) and steps:
         bindings = facts.resolver.bindings(path)
         given = [b.value for b in bindings if b.how in (How.ASSIGN, How.WITH) and b.value is not None]
-        return bool(given) and len(given) == len(bindings) and all(_is_temporary(facts, v, steps - 1) for v in given)
+        made = [_temporary(facts, value, steps - 1) for value in given]
+        return [one for of in made for one in of] if len(made) == len(bindings) and all(made) else ()
     if isinstance(path, ast.Call):
         qualified = facts.resolver.qualified(path.func) or ""
         if qualified in OF_ITS_OWN:
-            return True
+            return (path,)
         opened = files.mode(facts.resolver, path) is not None
         if opened or qualified in _SAME_PLACE or facts.resolver.builtin(path.func) == "str":
             begins = next(iter(path.args), None)
@@ -68,7 +107,7 @@ def _is_temporary(facts: Facts, path: ast.expr, steps: int = _STEPS) -> bool:
         begins = next(iter(path.values), None)
     elif isinstance(path, ast.FormattedValue):
         begins = path.value
-    return begins is not None and _is_temporary(facts, begins, steps)
+    return _temporary(facts, begins, steps) if begins is not None else ()
 
 
 def _of_day(facts: Facts, call: ast.Call) -> bool:
