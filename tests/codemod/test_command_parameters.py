@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.codemod.scripts import TRAINS, converted, script, unchanged
+from tests.codemod.scripts import TRAINS, converted, findings, script, unchanged
 
 MODEL = """\
     loader = DataLoader(data, batch_size=16, shuffle=True)
@@ -77,6 +77,18 @@ def test_what_it_is_made_into_is_the_device_of_the_process(default: str, first: 
 def test_one_gpu_of_several_is_not_handed_on(default: str) -> None:
     text = converted(command(CLICK.format(default), "main()", last="evaluate(model, device)"))
     assert "    evaluate(model, accelerator.device.type)" in text
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "codes"),
+    [
+        ("device = torch.device(device)", "evaluate(model, device)", []),
+        ("", "noise = torch.randn(16, 8, device=device)", []),
+        ("", 'settings = {"device": device}', ["DEV-LEFT"]),
+    ],
+)
+def test_one_gpu_of_several_is_told_of_where_it_stays(first: str, last: str, codes: list[str]) -> None:
+    assert findings(command('def main(device="cuda:0"):', "fire.Fire(main)", first, last)) == codes
 
 
 def test_an_option_that_is_one_gpu_of_several_is_not_handed_on() -> None:

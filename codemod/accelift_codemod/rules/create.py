@@ -24,6 +24,7 @@ from accelift_codemod.reasons import refuse
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "ACCELERATOR"
+_PUTS = (ast.Dict, ast.List, ast.Return, ast.Set, ast.Tuple)  # what holds a device, and does nothing with it
 _OS = re.compile(r"\bos\.(devnull|makedirs)\b")  # what inserted code uses of os
 _ASKS = frozenset(
     "empty_cache synchronize memory_allocated memory_reserved max_memory_allocated reset_peak_memory_stats".split()
@@ -149,8 +150,7 @@ accelerator = Accelerator(
                 given = default(function, parameter)
                 if given is None or not draft.facts.devices.numbers.is_numbered(given):
                     continue
-                reads = draft.facts.loads(draft.facts.index.scopes[function], parameter.arg)
-                left = [read for read in reads if not draft.gone(read)]
+                left = [read for read in self._reads(draft, function, parameter.arg) if not draft.gone(read)]
                 edits = [
                     draft.edit(
                         self.code,
@@ -174,6 +174,14 @@ accelerator = Accelerator(
                         f"`{parameter.arg}` is one particular GPU for every process",
                         "give accelerator.device",
                     )
+
+    def _reads(self, draft: Draft, function: Function, name: str) -> list[ast.Name]:
+        """The reads of a parameter before it is bound again; of an option of the command line, which has another in its
+        place wherever it is used, those that only put it somewhere."""
+        scope, resolver, parents = draft.facts.index.scopes[function], draft.facts.resolver, draft.facts.index.parents
+        loads = draft.facts.loads(scope, name)
+        reads = [r for r in loads if isinstance(parents[r], _PUTS) or draft.facts.devices.said(r) is None]
+        return [r for r in reads if any(b.how is How.PARAMETER for b in resolver.reaching(r, scope))]
 
     def _is_constant(self, draft: Draft, function: Function, name: str, reads: list[ast.Name]) -> bool:
         """Whether a parameter always is its default, and is only handed on."""
