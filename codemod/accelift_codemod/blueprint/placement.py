@@ -327,8 +327,9 @@ class Placement:
     def _made(self, item: Item, uses: list[ast.AST]) -> Item:
         """An item without the statements that bind its variable to what it holds already, once training has begun:
         `model = train(model)`, `model = model.eval()`, `model = model.train()` in every epoch."""
-        if item.scope.is_class and len({self.index.function(s) for s in item.statements}) > 1:
-            return item
+        if item.scope.is_class:  # other loops are told from those over its loader by where it is bound
+            if item.kind is Role.LOADER or len({self.index.function(s) for s in item.statements}) > 1:
+                return item
         made = [s for s in item.statements if not self._uses_item(s, item)]
         begin = min(map(_end, made), default=(0, 0))
         uses = [u for u in uses if position(u) > begin]  # what runs before the object is made does not use it
