@@ -59,6 +59,43 @@ def test_loaders_that_may_not_be_there(loader: str) -> None:
     assert unchanged(script(loader=loader, loop="for x, y in loaders['a']:")).code == "PREP-NO-POINT"
 
 
+FILLED = "sets = {}\nfor k in ['a', 'b']:\n    sets[k] = DataLoader(data, batch_size=16)"
+MADE = "sets = {k: DataLoader(data, batch_size=16) for k in ['a', 'b']}"
+RETURNED = "def make():\n    sets = {}\n    for k in ['a', 'b']:\n        sets[k] = DataLoader(data)\n    return sets"
+COUNTED = """\
+right = {}
+for x, y in sets['b']:
+    out = model(x.to(device)).argmax(1)
+    for i in range(len(y)):
+        right[int(y[i])] = right.get(int(y[i]), 0) + int(out[i] == y[i])
+print(right)
+"""
+ONE = "one = DataLoader(data, batch_size=16)\nsets = {k: one for k in ['a', 'b']}"
+
+
+@pytest.mark.parametrize(
+    "slots", [{"loader": FILLED}, {"loader": MADE}, {"loader": "sets = make()", "definitions": RETURNED}]
+)
+def test_loaders_that_a_loop_makes_are_told_apart(slots: dict[str, str]) -> None:
+    """One of them is left to every process where its evaluation cannot be gathered."""
+    text = script(**slots, loop="for x, y in sets['a']:", epoch_end=COUNTED)
+    (call,) = prepared(text)
+    assert call.replace('"', "'").endswith("model, optimizer, sets['a']")
+    assert findings(text) == ["EVAL-REPLICATED"]
+    assert "out = model(x.to(device)).argmax(1)" in converted(text)
+
+
+def test_they_are_prepared_together_where_both_can_be_gathered() -> None:
+    summed = "right = 0\nfor x, y in sets['b']:\n    right += (model(x).argmax(1) == y).sum().item()\nprint(right)"
+    (call,) = prepared(script(loader=FILLED, loop="for x, y in sets['a']:", epoch_end=summed))
+    assert call.replace('"', "'").endswith("model, optimizer, sets['a'], sets['b']")
+
+
+def test_one_loader_under_several_keys_is_one() -> None:
+    text = script(loader=ONE, loop="for x, y in sets['a']:", epoch_end=COUNTED)
+    assert findings(text) == ["METRIC-LOCAL"]
+
+
 def test_an_entry_made_later_is_not_prepared_before() -> None:
     loader = "loaders = {}\nloaders['a'] = DataLoader(data)"
     after = "loaders['b'] = DataLoader(data)\nfor x, y in loaders['b']:\n    print(model(x.to(device)).sum())"

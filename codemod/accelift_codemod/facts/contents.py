@@ -106,8 +106,11 @@ class Contents:
     def _mapping(self, container: Value, put: list[tuple[Fill, Values]]) -> Value:
         entries = {key: [*inner] for key, inner in zip(container.keys, container.inner, strict=True)}
         for fill, values in put:
+            keys = self.resolver.values(fill.key) if None not in self._keys(fill.key) else ()
+            loop = next(iter(self.index.enclosing_loops(fill.node)), None)
             for key in self._keys(fill.key):
-                entries.setdefault(key, []).extend(values or (Value(Role.OBJECT, fill.value),))
+                told = parts.of_entry(values, loop, keys, key, self.index)
+                entries.setdefault(key, []).extend(told or (Value(Role.OBJECT, fill.value),))
         return replace(container, inner=tuple(map(parts.unique, entries.values())), keys=tuple(entries))
 
     def _keys(self, node: ast.expr | None) -> tuple[object, ...]:

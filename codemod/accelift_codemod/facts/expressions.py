@@ -89,8 +89,10 @@ class Expressions:
     def _dict_comprehension(self, node: ast.DictComp) -> Values:
         if same := self._same_entries(node, node.value):
             return same
-        keys = self._keys(node)
-        return (Value(Role.DICT, node, inner=(self.resolver.values(node.value),) * len(keys), keys=keys),)
+        keys, values = self._keys(node), self.resolver.values(node.value)
+        told = self.resolver.values(node.key)
+        inner = tuple(parts.of_entry(values, node, told, key, self.index) for key in keys)
+        return (Value(Role.DICT, node, inner=inner, keys=keys),)
 
     def _same_entries(self, node: ast.ListComp | ast.DictComp, entry: ast.expr) -> Values:
         """The lists (or dicts) whose entries a comprehension has, each as it is or moved, if they are told apart:

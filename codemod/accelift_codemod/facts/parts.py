@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import replace
 
+from accelift_codemod.facts.index import Index
 from accelift_codemod.facts.values import Role, Value, Values
 
 MAX_VALUES = 64  # an expression that may be more things than this is as good as unknown
@@ -37,6 +38,20 @@ def element(values: Values) -> Values:
         elif value.role is Role.OBJECT:
             found.append(Value(Role.OBJECT, value.origin, part(value.name, "*")))
     return unique(found)
+
+
+def of_entry(values: Values, within: ast.AST | None, keys: Values, key: object, index: Index) -> Values:
+    """What an entry of a dict may be that a loop over several keys fills: loaders made `within` it are others for each
+    key, which is written there."""
+    written = [k.origin for k in keys if k.role is Role.CONSTANT and k.keys == (key,)]
+    if within is None or len(keys) < 2 or len(written) != 1:
+        return values
+    found: list[Value] = []
+    for value in values:
+        made = value.sites[0] if value.sites else value.origin
+        anew = value.role is Role.LOADER and within in index.ancestors(made)
+        found.append(replace(value, sites=(written[0], *value.sites)) if anew else value)
+    return tuple(found)
 
 
 def item(values: Values, key: object) -> Values:
