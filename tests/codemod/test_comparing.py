@@ -90,3 +90,19 @@ def test_a_mean_of_what_is_not_known_may_compare_them(lines: str, told: bool) ->
     slots = {"from_imports": "from other import unread", "definitions": definition, "forward": loss}
     found = findings(script(setup="centers = torch.ones(3, 3)", **slots))
     assert found == ["LOSS-INBATCH"] * told
+
+
+CENTRED = "class Centred(nn.Module):\n    def forward(self, x):\n        return x - x.mean(0)"
+
+
+@pytest.mark.parametrize(
+    ("model", "codes"),
+    [
+        ("model = nn.Sequential(Net(), Centred())", ["LOSS-INBATCH"]),
+        ("model = Net()\nfor i in range(2):\n    model = nn.Sequential(model, Centred())", ["LOSS-INBATCH"]),
+        ("model = Net()\nfor i in range(2):\n    model = nn.Sequential(model, nn.Linear(3, 3))", []),
+    ],
+)
+def test_a_network_of_layers_one_of_which_compares_samples(model: str, codes: list[str]) -> None:
+    """A network may be made of what its variable was before, too."""
+    assert findings(script(definitions=CENTRED, model=f"{model}\nmodel = model.to(device)")) == codes

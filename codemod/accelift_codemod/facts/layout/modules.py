@@ -58,6 +58,7 @@ class Modules:
         self.left: dict[ast.ClassDef, Record] = {}
         self._depth = 0
         self.sequences = Sequences(layouts.resolver, layouts.dimensions)
+        self._within: list[ast.Call] = []  # the networks of layers whose layers are being looked at
 
     @property
     def running(self) -> bool:
@@ -151,11 +152,18 @@ class Modules:
             place = integer(given) if given is not None else assumed
             samples = Layout.MIXED if across else Layout.UNKNOWN
             return Layout.UNKNOWN if place is None else samples if place == 0 else Layout.ROWS
-        if name == "Sequential":
-            if any(map(self._meets, (*origin.args, *self._added(origin)))):
-                return Layout.MIXED
-            return Layout.ROWS if all(map(self._keeps_rows, (*origin.args, *self._added(origin)))) else Layout.UNKNOWN
-        return Layout.UNKNOWN
+        return self._sequential(origin) if name == "Sequential" else Layout.UNKNOWN
+
+    def _sequential(self, origin: ast.Call) -> Shape:
+        """A network of layers, perhaps beside what its variable was before: `net = nn.Sequential(net, head)`."""
+        if origin in self._within:
+            return Layout.ROWS
+        self._within.append(origin)
+        layers = (*origin.args, *self._added(origin))
+        known = Layout.ROWS if all(map(self._keeps_rows, layers)) else Layout.UNKNOWN
+        found = Layout.MIXED if any(map(self._meets, layers)) else known
+        self._within.pop()
+        return found
 
     def _with_indices(self, name: str, origin: ast.Call) -> Shape:
         """What a layer returns for each sample: of pooling perhaps also where the greatest values were."""
@@ -196,7 +204,7 @@ class Modules:
         """Whether the samples meet in one of the modules that an argument of Sequential holds."""
         for part in (n for n in walk(node) if isinstance(n, (ast.Call, ast.Name))):
             modules = [v for v in self.resolver.values(part) if v.role is Role.MODEL]
-            if any(self.forward(v, [Layout.ROWS], {}) is Layout.MIXED for v in modules):
+            if any(self.forward(v, [Layout.ROWS], {}) in (Layout.MIXED, Layout.SHIFTED) for v in modules):
                 return True
         return False
 
