@@ -61,7 +61,13 @@ def test_loaders_that_may_not_be_there(loader: str) -> None:
 
 FILLED = "sets = {}\nfor k in ['a', 'b']:\n    sets[k] = DataLoader(data, batch_size=16)"
 MADE = "sets = {k: DataLoader(data, batch_size=16) for k in ['a', 'b']}"
-RETURNED = "def make():\n    sets = {}\n    for k in ['a', 'b']:\n        sets[k] = DataLoader(data)\n    return sets"
+RETURNED = """\
+def make():
+    sets = {}
+    for k in ['a', 'b']:
+        sets[k] = DataLoader(data, batch_size=16)
+    return sets
+"""
 COUNTED = """\
 right = {}
 for x, y in sets['b']:
