@@ -11,6 +11,7 @@ from accelift_codemod.facts import (
     choices,
     dataclass_fields,
     executed,
+    held_methods,
     hooks,
     inheritance,
     instances,
@@ -72,6 +73,8 @@ class Facts:
         direct = Index(self.looked_up.tree) if self.looked_up.originals else direct
         self.filled = dataclass_fields.find(direct)
         direct = Index(self.filled.tree) if self.filled.originals else direct
+        self.held = held_methods.find(direct)
+        direct = Index(self.held.tree) if self.held.originals else direct
         self.choices = choices.find(direct)
         self.case = self.choices.whole if case is None else self.choices.cases[case]
         direct = Index(self.case.tree) if self.case.originals else direct
@@ -244,7 +247,7 @@ class Facts:
     def kinds_looked_up(self, call: ast.AST) -> str:
         """What a call may make that looks up in a module what it runs, where that differs; else empty."""
         unclear = self.looked_up.unclear
-        for tree in (self.instances, self.flat, self.case, self.filled, self.looked_up):
+        for tree in (self.instances, self.flat, self.case, self.held, self.filled, self.looked_up):
             if call in unclear:
                 break
             call = tree.originals.get(call, call)
@@ -259,7 +262,7 @@ class Facts:
     @cached_property
     def _originals(self) -> list[Mapping[ast.AST, ast.AST]]:
         """What the nodes of each tree that is a copy stand for, from the last one back."""
-        trees = (self.instances, self.flat, self.case, self.filled, self.looked_up)
+        trees = (self.instances, self.flat, self.case, self.held, self.filled, self.looked_up)
         return [tree.originals for tree in trees if tree.originals]
 
     def unfollowed(self, node: ast.AST) -> ast.ClassDef | None:
