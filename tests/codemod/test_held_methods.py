@@ -252,9 +252,25 @@ def test_what_a_trainer_is_given() -> None:
     held = trainer("self.criterion = criterion", "pass", step, "Trainer(True, Losses().summed)")
     assert changes(held) == changes(direct)
     assert any('reduction="sum"' in line for line in changes(held))
-    assert findings(held) == findings(direct)
+    assert findings(held) == findings(direct) == []
     built = trainer('self.criterion = Losses().build(mode="spread")', "pass", step)
-    assert "LOSS-INBATCH" in findings(built)
+    assert findings(built) == ["LOSS-INBATCH"]
+
+
+@pytest.mark.parametrize(
+    ("weight", "told"),
+    [
+        ("", []),
+        ("self.spread(out, y)", []),  # it computes, too
+        ("self.device or F.cross_entropy(out, y, weight=self.device)", []),
+        ("self.carried(out, y)", ["BUFFER-OWN", "COLL-RANKFLOW"]),
+        ("self.seen.append(out)", ["COLL-RANKFLOW"]),
+    ],
+)
+def test_a_method_that_only_computes_keeps_nothing_of_a_batch(weight: str, told: list[str]) -> None:
+    text = trainer("self.criterion = criterion", "pass", "self.measure(x, y)", "Trainer(True, Losses().plain)")
+    plain = "        return F.cross_entropy(out, y)\n"
+    assert findings(text.replace(plain, f"        {weight or 'pass'}\n{plain}", 1)) == told
 
 
 @pytest.mark.parametrize("other", ["", "train(F.cross_entropy)"])

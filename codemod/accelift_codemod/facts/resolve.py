@@ -15,6 +15,7 @@ from functools import cached_property
 from accelift_codemod.facts import library, parts, signatures
 from accelift_codemod.facts.calls import Calls
 from accelift_codemod.facts.classes import Classes, is_class_method, is_static
+from accelift_codemod.facts.computing import only_computes
 from accelift_codemod.facts.contents import Contents
 from accelift_codemod.facts.expressions import Expressions
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Binding, Function, How, Index
@@ -366,7 +367,8 @@ class Resolver(Classes):
                     statement = self.index.statement(node)
                     found.update((name, self._holds_data(statement)) for name in self._kept_in(node))
                 elif isinstance(node, ast.Call):
-                    if isinstance(node.func, ast.Attribute) and not self._is_passive(node.func.value):
+                    asked = isinstance(node.func, ast.Attribute) and not self._is_passive(node.func.value)
+                    if asked and not only_computes(self, node):
                         found.update((name, self._holds_data(node)) for name in self._kept_in(node.func))
                     for target in [self.callee(node), *self.called.get(node, ())]:
                         if isinstance(target, FUNCTIONS) and target not in seen:
