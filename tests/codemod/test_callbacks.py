@@ -125,7 +125,7 @@ def test_what_one_process_has_measured_decides_nothing(body: str) -> None:
         (AFTER.replace("log)", "globals()['log'])"), {}),
         (AFTER.replace("trainer.run", "trainer.set_callback('epoch', print)\ntrainer.run"), {}),
         (AFTER.replace("trainer.run", "trainer.callbacks['epoch'] = [other]\ntrainer.run"), {}),
-        (AFTER.replace("trainer.set_callback", "put = trainer.set_callback\nput"), {}),
+        (AFTER.replace("trainer.set_callback", "put = [trainer.set_callback]\nput[0]"), {}),
         (AFTER, {"put": "self.callbacks[event] += [callback]"}),
         (AFTER, {"called": "[callback(self) for event, callback in self.callbacks.items()]"}),
         (AFTER, {"kept": "load()"}),

@@ -170,7 +170,7 @@ def test_two_objects_of_a_derived_class() -> None:
         ("class Special(Trainer):\n    def fit(self):\n        Base.fit(*[self])", "Special(device).fit()"),
         ("class Special(Trainer):\n    def fit(self):\n        Base.other(self)", "Special(device).fit()"),
         (
-            "class Special(Trainer):\n    def fit(self):\n        run = Base.fit\n        run(self)",
+            "class Special(Trainer):\n    def fit(self):\n        runs = [Base.fit]\n        runs[0](self)",
             "Special(device).fit()",
         ),
         ("", "Trainer(device).fit()\nBase.EPOCHS = 3"),
@@ -194,3 +194,10 @@ def test_families_that_cannot_be_one_class(others: str, body: str) -> None:
 )
 def test_families_of_which_no_object_trains(others: str, body: str) -> None:
     assert unchanged(family(body, others=others)).code == "NO-TRAINING"
+
+
+def test_a_method_of_the_base_in_a_variable() -> None:
+    special = "class Special(Trainer):\n    def fit(self):\n        {}"
+    called, held = (special.format(fit) for fit in ("Base.fit(self)", "run = Base.fit\n        run(self)"))
+    expected = converted(family("Special(device).fit()", others=called))
+    assert converted(family("Special(device).fit()", others=held)) == expected.replace(called, held)

@@ -738,7 +738,9 @@ class Trainer:
     [
         ("trainer.fit()", True),  # nobody goes on with what it returns
         ("other = trainer.fit()", False),
-        ("fit = trainer.fit\nfit()", False),
+        ("fit = trainer.fit\nfit()", True),
+        ("fit = trainer.fit\nother = fit()", False),
+        ("fits = [trainer.fit]\nfits[0]()", False),
     ],
 )
 def test_a_method_that_returns_its_object(use: str, followed: bool) -> None:

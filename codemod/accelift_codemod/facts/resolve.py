@@ -258,6 +258,8 @@ class Resolver(Classes):
                 return bindings[0].node
             values = self.values(func)
             found = {v.declaration for v in values if v.role in (Role.FUNCTION, Role.CLASS)}
+            if found and any(v.role in (Role.METHOD, Role.LOSS, Role.LIBRARY) for v in values):
+                return None  # it may be something else
             return (found.pop() if len(found) == 1 else None) if found else self._called(values)
         if isinstance(func, ast.Attribute) and func.attr in self._method_names:
             if isinstance(func.value, ast.Call) and self.builtin(func.value.func) == "super" and not func.value.args:
