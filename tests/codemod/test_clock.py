@@ -10,6 +10,7 @@ BEGUN = "begun = time.time()\nspent = 0.0\nkept = []\nseen = 0\nstop = False"
 DROPS = "model = nn.Sequential(nn.Dropout(), Net()).to(device)"
 STEPS = "def update(optimizer, begun):\n    if time.time() - begun > 9:\n        optimizer.step()"
 SLOWER = "    optimizer.param_groups[0]['lr'] *= 0.5"
+NAMES = "def late():\n    return 'late'\n\ndef soon():\n    return 'soon'"
 LATE = "if time.time() - begun > 9:\n"
 
 
@@ -51,6 +52,7 @@ def test_the_clock_decides_what_is_trained(slots: dict[str, str]) -> None:
             "epoch": "optimizer.param_groups[0]['lr'] = c['lr']",
         },
         {"batch_end": "if epoch > 3:\n    seen += 1\nif seen > 3:\n    break"},
+        {"definitions": NAMES, "batch_end": "print((late if time.time() - begun > 9 else soon)())"},
     ],
 )
 def test_what_else_the_clock_says(slots: dict[str, str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from scripts import converted, findings, script, severities
+from scripts import added, converted, findings, script, severities
 
 DROPS = "model = nn.Sequential(nn.Dropout(), Net()).to(device)"
 FREEZES = "def freeze(net):\n    net.eval()"
@@ -63,13 +63,15 @@ def test_gradients_that_are_thrown_away(slots: dict[str, str], told: bool) -> No
     assert ("COLL-RANKFLOW" in findings(script(**slots))) is told
 
 
-SLOWS = "def slow():\n    optimizer.param_groups[0]['lr'] *= 0.5\n\ndef go():\n    pass"
+SLOWS = "def slow():\n    optimizer.param_groups[0]['lr'] *= 0.5\n\ndef go():\n    pass\n\nways = [go, slow]"
 
 
 @pytest.mark.parametrize(
     "run",
     [
         "{{True: slow, False: go}}[{}]()",
+        "{{True: lambda: slow(), False: lambda: None}}[{}]()",
+        "ways[{}]()",
         "[go, slow][{}]()",
         "(slow if {} else go)()",
         "then = slow if {} else go\nthen()",
@@ -78,5 +80,15 @@ SLOWS = "def slow():\n    optimizer.param_groups[0]['lr'] *= 0.5\n\ndef go():\n 
 def test_one_of_several_functions(run: str) -> None:
     assert "COLL-RANKFLOW" in findings(script(before=SLOWS, batch_end=run.format("loss.item() < 1")))
     assert "COLL-RANKFLOW" not in findings(script(before=SLOWS, batch_end=run.format("epoch < 1")))
-    alike = SLOWS.replace("optimizer.param_groups[0]['lr'] *= 0.5", "print(1)")
-    assert "COLL-RANKFLOW" not in findings(script(before=alike, batch_end=run.format("loss.item() < 1")))
+    leaves = "for n in range(3):\n        if n:\n            break\n    return n"  # nothing but itself
+    for alike in ("print(1)", leaves):
+        before = SLOWS.replace("optimizer.param_groups[0]['lr'] *= 0.5", alike)
+        assert "COLL-RANKFLOW" not in findings(script(before=before, batch_end=run.format("loss.item() < 1")))
+
+
+def test_a_loop_that_a_branch_goes_through_and_leaves() -> None:
+    counts = "if seen[-1] < 1:\n    for n in range(3):\n        if n:\n            break\n    print(n)"
+    slots = {"before": "seen = []", "batch_end": "seen.append(loss.item())"}
+    assert not any("batch_mean" in line for line in added(script(**slots, epoch_end=counts)))
+    ends = f"{counts}\n    break"
+    assert any("batch_mean" in line for line in added(script(**slots, epoch_end=ends)))

@@ -77,7 +77,9 @@ def _left_by_clock(draft: Draft, outermost: ast.AST, loops: Collection[ast.AST])
         inside = [n for part in parts for n in walk(part)]
         exits = [n for n in inside if isinstance(n, (ast.Break, ast.Continue))]
         left = any(around[0] in loops for n in exits if (around := draft.facts.index.enclosing_loops(n)))
-        if choice in loops or left or any(isinstance(n, ast.Return) for n in inside):
+        home = draft.facts.index.function(choice)
+        returns = (n for n in inside if isinstance(n, ast.Return))
+        if choice in loops or left or any(draft.facts.index.function(n) is home for n in returns):
             yield _told(draft, choice, test, _CLOCK if timed else _FILE, _LEAVES)
         elif (done := _done(draft, parts)) and (timed or done is _LOADER):
             yield _told(draft, choice, test, _CLOCK if timed else _FILE, done)

@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts.index import FUNCTIONS, LOOPS
+from accelift_codemod.facts.index import FUNCTIONS, LOOPS, How
 from accelift_codemod.facts.tree import walk
 
 Part = ast.stmt | ast.expr
@@ -23,7 +23,7 @@ def choices(draft: Draft, node: ast.AST) -> Iterator[tuple[ast.expr, list[Part]]
     if isinstance(node, ast.IfExp):
         yield node.test, _with_functions(draft, [node.body, node.orelse])
     elif isinstance(node, ast.Subscript):
-        held = node.value.values if isinstance(node.value, ast.Dict) else getattr(node.value, "elts", [])
+        held = _held(draft, node.value)
         parts = _with_functions(draft, held)
         if len(parts) > len(held):  # one of several functions
             yield node.slice, parts
@@ -41,10 +41,20 @@ def choices(draft: Draft, node: ast.AST) -> Iterator[tuple[ast.expr, list[Part]]
         yield node.test, parts
 
 
+def _held(draft: Draft, table: ast.expr | None) -> list[ast.expr]:
+    """What a dict, a list or a tuple holds that is written out, perhaps where a variable is set to it."""
+    if isinstance(table, ast.Name):
+        bindings = draft.facts.resolver.bindings(table)
+        plain = len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path
+        table = bindings[0].value if plain else None
+    return table.values if isinstance(table, ast.Dict) else getattr(table, "elts", [])
+
+
 def _with_functions(draft: Draft, arms: list[ast.expr]) -> list[Part]:
     """What is chosen from, and what the functions among it do, which are chosen to be run."""
     chosen: list[Part] = [*arms]
     for arm in arms:
+        chosen += [arm.body] if isinstance(arm, ast.Lambda) else []
         functions = {v.declaration for v in draft.facts.resolver.values(arm)} if isinstance(arm, ast.Name) else ()
         chosen += [s for function in functions if isinstance(function, FUNCTIONS) for s in function.body]
     return chosen

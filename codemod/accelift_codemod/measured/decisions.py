@@ -133,7 +133,9 @@ def _spelled(draft: Draft, node: Loop, choice: ast.AST, local: set[str], kept: s
         if not goes_by(draft, test, local, kept):
             continue
         inside = [n for part in parts for n in walk(part)]
-        leaves = any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) or n is choice for n in inside)
+        exits = (n for n in inside if isinstance(n, (ast.Break, ast.Continue, ast.Return)))
+        home = draft.facts.index.function(choice)  # what it picks is left by ends of its own
+        leaves = choice in inside or any(draft.facts.index.function(n) is home for n in exits)
         if leaves or any(map(draft.facts.loops.is_backward, inside)):
             yield _waits(draft, statement, test, "leave the loop" if leaves else "run the backward pass")
         elif not _weighs_numbers(draft, test):

@@ -139,8 +139,12 @@ def _sets(draft: Draft, target: ast.Attribute) -> bool:
 
 def _goes_another_way(draft: Draft, statement: ast.stmt | ast.expr, saves: bool) -> bool:
     """Whether processes that do not run a statement would train otherwise than those that do."""
-    for node in walk(statement):
-        if _ends(draft, node) or (isinstance(node, (ast.Break, ast.Continue)) and leaving_matters(draft, node, saves)):
+    inside = [*walk(statement)]
+    for node in inside:
+        if isinstance(node, (ast.Break, ast.Continue)) and draft.facts.index.enclosing_loops(node)[0] not in inside:
+            if leaving_matters(draft, node, saves):
+                return True
+        if _ends(draft, node):
             return True
         if isinstance(node, ast.Assert):
             behind = caught(draft, node)
