@@ -441,14 +441,20 @@ def test_why_a_loop_is_not_shared_out() -> None:
     assert all("again" not in f.message for f in result.plan.findings)
 
 
-def test_a_loop_over_a_loader_of_which_every_process_has_all_and_one_that_is_shared_out() -> None:
+@pytest.mark.parametrize(
+    "look",
+    [
+        "for x, y in test_loader:\n    break\nprint(x.numpy())",
+        "sums = [model(x.to(device)).sum().item() for x, y in test_loader]\nprint(sums)",
+    ],
+)
+def test_a_loop_over_a_loader_of_which_every_process_has_all_and_one_that_is_shared_out(look: str) -> None:
     """It says which loader that is, and why; if both can be prepared, it gathers."""
     accuracy = (
         f"def accuracy(batches):\n    right = 0\n    for x, y in batches:\n        {MOVE}\n        out = model(x)\n"
     )
     accuracy += "        right += (out.argmax(1) == y).sum().item()\n    return right"
     both = "print(accuracy(loader), accuracy(test_loader))"
-    look = "for x, y in test_loader:\n    break\nprint(x.numpy())"
     assert "accelerator.gather_for_metrics" in converted(script(loader=LOADERS, definitions=accuracy, after=both))
     text = script(loader=LOADERS, definitions=accuracy, after=f"{both}\n{look}")
     plan = convert(text).plan

@@ -89,6 +89,12 @@ def test_rows_are_gathered_where_these_are_all_that_is_read() -> None:
         {"loss": "error = F.cross_entropy(scores, y) ** 0.5"},  # of no mean over samples
         {"loss": "error = F.cross_entropy(scores, y, self.head.weight.new_ones(3))"},  # weighted
         {"returned": '{"error": error.item() if y.sum() else error, "scores": scores}'},
+        # of something unknown: perhaps of what compares the samples
+        {"loss": "error = torch.mean(pairs(scores, y))", "imports": "from mining import pairs"},
+        {
+            "loss": "error = F.mse_loss(pairs(scores), torch.zeros(len(y), len(y)))",
+            "imports": "from mining import pairs",
+        },
     ],
 )
 def test_other_numbers_are_not_averaged(changes: dict[str, str]) -> None:
@@ -102,3 +108,22 @@ def test_accelerate_has_nothing_that_averages_uneven_shares() -> None:
     assert result.plan is not None and result.output is not None
     assert b"gather_for_metrics" not in result.output
     assert "EVAL-REPLICATED" in [finding.code for finding in result.plan.findings]
+
+
+def test_the_loss_of_what_is_compared_with_the_samples() -> None:
+    """That is taken for a sign that it has as many rows, as elsewhere; it is no mean that is known otherwise."""
+    part = 'scores = out["scores"][:, :2] if correct else out["scores"]\n'
+    error = "error = F.cross_entropy(scores, {})\ntotal += error.item()"
+    unknown = {"returned": '{"error": error, "scores": hidden(scores)}', "imports": "from nets import hidden"}
+    text = evaluated(f"out = model(x, y)\n{part}{error.format('y')}", **unknown)
+    assert "        error = accelerator.batch_mean(error)\n" in converted(text)
+    other = evaluated(f"out = model(x, y)\n{part}{error.format('hidden(y)')}", **unknown)
+    assert "batch_mean" not in converted(other) and "EVAL-REPLICATED" in findings(other)
+
+
+def test_shares_that_have_samples_twice_have_other_means() -> None:
+    text = evaluated(f'out = model(x, y)\ntotal += out["error"].item()\n{CORRECT}')
+    assert "batch_mean" not in converted(text, batch="per-process")
+    assert "EVAL-REPLICATED" in findings(text, batch="per-process")
+    rows = evaluated('out = model(x, y)\ncorrect += (out["scores"].argmax(1) == y).sum().item()')
+    assert "gather_for_metrics" in converted(rows, batch="per-process")

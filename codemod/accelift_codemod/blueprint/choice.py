@@ -301,7 +301,8 @@ class _Choice:
         shares = (other for other, cut in cuts.items() if isinstance(cut, NoCut) and whole in other.loaders)
         other = next((o for o in shares if o is not loop), None)
         made = f"in line {whole.origin.lineno}" if isinstance(whole.origin, ast.expr) else "elsewhere"
-        why = f", as the loop of line {position(other.node)[0]} cannot gather" if other is not None else ""
+        line = position(self.index.statement(other.node))[0] if other is not None else 0
+        why = f", as the loop of line {line} cannot gather" if line else ""
         return Local(
             f"it also goes over the loader made {made}, of which every process has all{why}",
             "prepare that loader, too, and gather what they are computed from; or use a loop of its own for it",
@@ -324,7 +325,9 @@ class _Choice:
         composer = next((given for given in composers if given is not None), None)
         if composer is not None:
             return NoCut(f"`{self.facts.short(composer)}` says which samples are in a batch together")
-        return find_cut(self.facts, loop, dealt, means=self.blueprint.options.target == "runtime")
+        options = self.blueprint.options
+        weighed = options.target == "runtime" and options.batch == "global"  # else shares may have samples twice
+        return find_cut(self.facts, loop, dealt, means=weighed)
 
     def _spared(self, loop: BatchLoop) -> str:
         """The function around a loop that has to stay as it is, as its file calls it; empty if there is none."""

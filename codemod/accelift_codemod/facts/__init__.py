@@ -173,6 +173,11 @@ class Facts:
         return Doubting(self.objects, self.extents)
 
     @cached_property
+    def compared(self) -> Doubting:
+        """Layouts of code that take what is compared with the samples, one by one, for as many rows."""
+        return Doubting(self.objects, self.extents, compares=True)
+
+    @cached_property
     def collated(self) -> Collated:
         return Collated(self.objects)
 

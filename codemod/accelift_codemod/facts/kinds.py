@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from enum import Enum
 
+from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.values import Role, Values
@@ -12,6 +13,7 @@ from accelift_codemod.facts.values import Role, Values
 _NUMBERS = frozenset("item tolist numpy size dim numel nelement element_size stride storage_offset get_device".split())
 _OF_ANYTHING = frozenset({"item", "tolist", "numpy"})  # methods that give no tensor, whatever has them
 _PARTS = frozenset("data T mT H grad real imag values indices".split())
+_ABOUT = torch_ops.ABOUT | {"requires_grad", "is_cuda", "grad_fn"}
 _FROM_NUMBERS = ("math.", "numpy.", "random.", "time.", "sklearn.", "scipy.", "statistics.")
 _ASKING = frozenset("is_tensor numel get_num_threads initial_seed get_rng_state is_grad_enabled".split())
 _MEMBERSHIP = (ast.In, ast.NotIn, ast.Is, ast.IsNot)
@@ -50,6 +52,8 @@ class Kinds:
                 return Kind.PLAIN
             if node.attr in _PARTS:
                 return self.of(node.value, steps + 1)
+            if node.attr in _ABOUT:
+                return None
             return self._entry(self._made_by(node.value), node.attr, steps)
         if isinstance(node, ast.Subscript):
             key = node.slice.value if isinstance(node.slice, ast.Constant) else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from accelift_codemod.facts import BatchLoop, Facts, Kind, torch_ops
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS
-from accelift_codemod.facts.layout import Environment, Layout, Shape
+from accelift_codemod.facts.layout import Environment, Layout, Layouts, Shape
 from accelift_codemod.facts.layout.algebra import handed_on
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Values
@@ -69,21 +69,24 @@ def find_cut(facts: Facts, loop: BatchLoop, dealt: bool = False, means: bool = F
         dealt: its loader deals out shares in any case, as a training loop goes over it, too.
         means: the runtime can average means over shares of different sizes.
     """
-    by_rows = _Cutter(facts, loop, dealt).find()
+    by_rows = _Cutter(facts, loop, dealt, facts.layouts).find()
     if not means or isinstance(by_rows, Cut) or by_rows.needless:
         return by_rows
-    with_means = _Cutter(facts, loop, dealt, means).find()
-    return with_means if isinstance(with_means, Cut) else by_rows
+    for layouts in (facts.doubted, facts.compared):
+        found = _Cutter(facts, loop, dealt, layouts, means).find()
+        if isinstance(found, Cut):
+            return replace(found, trusts=found.trusts or layouts is facts.compared)
+    return by_rows
 
 
 class _Cutter:
-    def __init__(self, facts: Facts, loop: BatchLoop, dealt: bool, means: bool = False) -> None:
+    def __init__(self, facts: Facts, loop: BatchLoop, dealt: bool, layouts: Layouts, means: bool = False) -> None:
         self.facts = facts
         self.loop = loop
         self.dealt = dealt
         self.means = means
-        self.layouts = facts.layouts
-        self.read = StillRead(facts, loop)
+        self.layouts = layouts
+        self.read = StillRead(facts, loop, layouts)
         self.trusts = False
 
     def find(self) -> Cut | NoCut:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from accelift_codemod.facts import BatchLoop, Facts, Kind
 from accelift_codemod.facts.effects import assignments, loads, stores
 from accelift_codemod.facts.index import MARK
-from accelift_codemod.facts.layout import Environment, Layout
+from accelift_codemod.facts.layout import Environment, Layout, Layouts
 from accelift_codemod.facts.layout.algebra import Record
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
@@ -38,9 +38,10 @@ class Piece:
 class StillRead:
     """Answers what statements of a loop body read of what depends on its batch."""
 
-    def __init__(self, facts: Facts, loop: BatchLoop) -> None:
+    def __init__(self, facts: Facts, loop: BatchLoop, layouts: Layouts) -> None:
         self.facts = facts
         self.loop = loop
+        self.layouts = layouts
 
     def live(self, rest: Sequence[ast.stmt], names: set[str]) -> list[str]:
         """Of the names, those that the rest of the body reads before it binds them again, in order."""
@@ -96,7 +97,7 @@ class StillRead:
 
     def _is_mean(self, read: ast.expr, env: Environment) -> bool:
         """Whether something is a tensor that is a mean over the samples of the batch."""
-        return self.facts.layouts.read(read, env) is Layout.MEAN and self.facts.kinds.of(read) is Kind.TENSOR
+        return self.layouts.read(read, env) is Layout.MEAN and self.facts.kinds.of(read) is Kind.TENSOR
 
     def _parts(self, rest: Sequence[ast.stmt], name: str, env: Environment, means: bool) -> list[Piece] | None:
         """The parts of a variable that statements read; None if they read anything else of it, or change it."""
@@ -105,7 +106,7 @@ class StillRead:
         for read in inside:
             part = self._part(read, env)
             mean = means and self._is_mean(part, env)
-            if part is read or not (mean or self.facts.layouts.read(part, env) is Layout.ROWS):
+            if part is read or not (mean or self.layouts.read(part, env) is Layout.ROWS):
                 return None
             reads.setdefault(ast.unparse(part), []).append(part)
         if {*inside} != {n for statement in rest for n in loads(statement) if n.id == name} or self._is_shared(name):

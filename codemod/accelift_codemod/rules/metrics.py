@@ -31,8 +31,9 @@ class Metrics(Rule):
     sample: as little as can be proved right is sent. The rest of the loop stays as it is and sees the whole batch, in
     its order, without repeated samples, on every process; so do the decisions made on the results. It is done only if
     the gathered values are proved to have one row per sample; beside them, a mean over the samples that the network
-    itself returns, such as its loss, is averaged over the shares (`accelerator.batch_mean`). Otherwise the loader of
-    the loop is not prepared, and every process evaluates all of it: the same results, no faster.
+    itself returns, such as its loss, is averaged over the shares (`accelerator.batch_mean`), unless every process draws
+    batches of its own, of which some samples may come twice. Otherwise the loader of the loop is not prepared, and
+    every process evaluates all of it: the same results, no faster.
     """
 
     code = _RULE
