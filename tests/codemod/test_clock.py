@@ -86,6 +86,21 @@ def test_a_function_that_a_schedule_asks_for_the_rate() -> None:
     assert severities(text, "COLL-RANKFLOW") == ["error"]
 
 
+@pytest.mark.parametrize("told", ["took = time.time() - 1\n    print(took)", "print(time.time())"])
+def test_one_that_tells_the_time(told: str) -> None:
+    assert severities(scheduled(f"def rate(epoch):\n    {told}\n    return 0.9**epoch"), "COLL-RANKFLOW") == []
+    text = scheduled("def rate(epoch):\n    took = time.time() - 1\n    print(took)\n    return 1 / took")
+    assert severities(text, "COLL-RANKFLOW") == ["error"]
+
+
+@pytest.mark.parametrize(("bound", "told"), [("begun, rate = {}, 0.1", False), ("begun, rate = 0.1, {}", True)])
+@pytest.mark.parametrize("asked", ["time.time()", "random.random()"])
+def test_what_is_set_beside_a_rate(bound: str, told: bool, asked: str) -> None:
+    made = "optimizer = torch.optim.SGD(model.parameters(), lr=rate)"
+    text = script(imports=IMPORTS, before=f"{bound.format(asked)}\n{made}\nprint(begun)")
+    assert ("COLL-RANKFLOW" in findings(text)) is told
+
+
 @pytest.mark.parametrize("drawn", ["random.random()", "time.time() % 2"])
 def test_one_that_draws_or_asks_the_time(drawn: str) -> None:
     text = scheduled(f"def rate(epoch):\n    return 1.0 if {drawn} > 1 else 0.1")

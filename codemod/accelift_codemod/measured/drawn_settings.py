@@ -60,8 +60,11 @@ def _read_off(draft: Draft, place: ast.AST, call: ast.Call, consequence: str) ->
 
 
 def _is_shown(draft: Draft, call: ast.Call) -> bool:
-    """Whether what a call returns is handed to a line that is there for something else, such as one that prints."""
-    return isinstance(draft.facts.index.statement(call), ast.Expr)
+    """Whether what a call returns comes to nothing but lines that are there for something else, such as to print."""
+    if any(isinstance(n, ast.Lambda) for n in draft.facts.index.ancestors(call)):
+        return False
+    lines = map(draft.facts.index.statement, reached(draft, [call]))
+    return all(isinstance(line, (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign)) for line in lines)
 
 
 def _is_unseeded(draft: Draft, call: ast.Call) -> bool:

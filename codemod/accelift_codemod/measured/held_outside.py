@@ -41,11 +41,12 @@ def reads_elsewhere(draft: Draft, node: ast.AST, name: str) -> Sequence[ast.Name
         return []
     if owner.is_class:
         return draft.facts.asked(owner, name)
+    inside = set(walk(node))
     if isinstance(owner.node, FUNCTIONS):
-        inside = set(walk(node))
         bound = any(b.node in inside and b.how is not How.AUGMENT for b in owner.bindings.get(name, []))
         return [] if bound else reads_by_callers(draft, owner, name)
-    return [read for read in draft.facts.loads(owner, name) if not _before(draft, read, node)]
+    reads = (read for read in draft.facts.loads(owner, name) if read not in inside)
+    return [read for read in reads if not _before(draft, read, node)]
 
 
 def _before(draft: Draft, read: ast.Name, node: ast.AST) -> bool:

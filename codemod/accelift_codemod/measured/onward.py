@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role, torch_ops
+from accelift_codemod.facts.effects import assignments
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.parts import PASSES
@@ -30,6 +31,7 @@ _KEEPS_NOTHING = frozenset({Role.MODEL, Role.LOSS, Role.OPTIMIZER, Role.SCHEDULE
 # Types whose calls make tensors of sizes.
 _TYPES = frozenset("Tensor FloatTensor DoubleTensor LongTensor IntTensor ByteTensor HalfTensor BoolTensor".split())
 Read = ast.Name | ast.Attribute | ast.Call
+Bound = ast.Assign | ast.AnnAssign | ast.AugAssign
 Stop = Callable[[ast.AST], bool]
 _Calls = tuple[ast.Call, ...]  # that a value has gone into, and not come out of; nothing where that is not known
 
@@ -209,7 +211,8 @@ def _next(draft: Draft, read: Read, calls: _Calls, tests: bool, stop: Stop | Non
         elif isinstance(node, ast.Return):
             yield from _back(draft, node, calls, read)
         elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-            yield from within(_bound(draft, node, read))
+            for part in _parts(draft, node, read):
+                yield from within(_bound(draft, part, read))
         elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)) and is_within(draft, read, node.iter):
             yield from within(reads_of(draft, header(node)))
         elif tests and isinstance(node, (ast.If, ast.While)):
@@ -218,6 +221,15 @@ def _next(draft: Draft, read: Read, calls: _Calls, tests: bool, stop: Stop | Non
                     yield from within(_bound(draft, part))
                 elif isinstance(part, ast.Return):
                     yield from _back(draft, part, calls)
+
+
+def _parts(draft: Draft, statement: Bound, read: Read) -> Sequence[Bound]:
+    """Of an assignment of several things at once those that a read is in: `begun, rate = time.time(), 0.1`."""
+    pairs = assignments(statement)
+    if len(pairs) < 2 or any(value is None or isinstance(target, ast.Starred) for target, value in pairs):
+        return [statement]
+    parts = [ast.Assign(targets=[t], value=v) for t, v in pairs if v is not None and is_within(draft, read, v)]
+    return parts or [statement]
 
 
 def _back(
@@ -276,9 +288,7 @@ def header(loop: ast.For | ast.AsyncFor | ast.comprehension) -> ast.stmt:
     return ast.Assign(targets=[loop.target], value=loop.iter)
 
 
-def _bound(
-    draft: Draft, statement: ast.Assign | ast.AnnAssign | ast.AugAssign, known: Read | None = None
-) -> Iterator[Read]:
+def _bound(draft: Draft, statement: Bound, known: Read | None = None) -> Iterator[Read]:
     """The reads of what a statement sets: variables, attributes, and what entries belong to; the one that is known may
     be one of them."""
     yield from reads_of(draft, statement)
