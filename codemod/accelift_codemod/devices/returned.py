@@ -8,6 +8,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import position
 from accelift_codemod.facts.device_variables import DeviceVariable
 from accelift_codemod.facts.index import FUNCTIONS, Binding
+from accelift_codemod.reach import asking
 
 
 def is_late(draft: Draft, statement: ast.stmt) -> bool:
@@ -22,7 +23,9 @@ def is_late(draft: Draft, statement: ast.stmt) -> bool:
 def is_given_back(draft: Draft, variable: DeviceVariable) -> bool:
     """Whether a variable holds what such a function returns: `self.device = self.choose_device()` stays."""
     return all(
-        inner is not None and (inner is draft.reach.variable or is_late(draft, inner.statements[0]))
+        inner is not None
+        and not asking.is_part(draft.reach, inner)  # which stays as it is
+        and (inner is draft.reach.variable or is_late(draft, inner.statements[0]))
         for binding in variable.bindings
         for inner in _origins(draft, binding)
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.facts import signatures
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.resolve import Resolver
 
 # What is handed a function, and calls it with what the command line says.
@@ -65,13 +66,15 @@ def _roots(resolver: Resolver, func: ast.expr) -> set[str]:
 
 def _is_run(resolver: Resolver, function: Function) -> bool:
     """Whether a function is handed to what runs it by the command line: `fire.Fire(main)`."""
-    index = resolver.index
-    calls = (c for c in index.calls if c.args and resolver.qualified(c.func) in _RUNS)
-    return any(
-        isinstance(name, ast.Name) and any(b.node is function for b in resolver.bindings(name))
-        for call in calls
-        for name in _run_by(call.args[0])
-    )
+    return function in _run(resolver, resolver.index.tree)
+
+
+@kept
+def _run(resolver: Resolver, _: ast.AST) -> set[ast.AST]:
+    """All functions that are handed to what runs them by the command line."""
+    calls = (c for c in resolver.index.calls if c.args and resolver.qualified(c.func) in _RUNS)
+    names = (name for call in calls for name in _run_by(call.args[0]) if isinstance(name, ast.Name))
+    return {binding.node for name in names for binding in resolver.bindings(name)}
 
 
 def _run_by(node: ast.expr) -> Iterator[ast.expr]:

@@ -34,11 +34,10 @@ def by_places(places: Places, node: ast.AST) -> bool:
 
 def _embeds(places: Places, call: ast.Call) -> bool:
     """Whether a layer looks up the places of samples: `embedding(torch.arange(len(x)))`."""
-    if not call.args or places.layout(call, call.args[0]) is not Layout.PLACES:
+    layers = places.facts.resolver.values(call.func) if call.args else ()
+    if not layers or any(layer.name != "torch.nn.Embedding" for layer in layers):
         return False
-    layers = places.facts.resolver.values(call.func)
-    looks_up = bool(layers) and all(layer.name == "torch.nn.Embedding" for layer in layers)
-    return looks_up and not all_whole(places.draft, places.loop)
+    return places.layout(call, call.args[0]) is Layout.PLACES and not all_whole(places.draft, places.loop)
 
 
 def _in_each(places: Places, source: ast.expr | None) -> bool:

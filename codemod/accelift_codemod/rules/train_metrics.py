@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
+from itertools import accumulate
 
 from accelift_codemod.chance.noise import alike
 from accelift_codemod.draft import Draft
@@ -240,7 +241,8 @@ scheduler.step(running / len(loader))
         told = {n.id for statements in entries.values() for n in loads(statements[0].target)}
         places = {name: place for name, place in places.items() if name not in told}
         if places:
-            printed = [n for n in places if not any(other.startswith(f"{n}.") for other in places)]
+            holders = {holder for name in places for holder in accumulate(name.split(".")[:-1], "{}.{}".format)}
+            printed = [name for name in places if name not in holders]
             names = ", ".join(f"`{n}`" for n in printed)
             tells = " or ".join(sorted({ways[name] for name in printed}))
             yield draft.finding(
