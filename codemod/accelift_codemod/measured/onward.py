@@ -211,8 +211,8 @@ def _next(draft: Draft, read: Read, calls: _Calls, tests: bool, stop: Stop | Non
         elif isinstance(node, ast.Return):
             yield from _back(draft, node, calls, read)
         elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-            for part in _parts(draft, node, read):
-                yield from within(_bound(draft, part, read))
+            for piece in _parts(draft, node, read):
+                yield from within(_bound(draft, piece, read))
         elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)) and is_within(draft, read, node.iter):
             yield from within(reads_of(draft, header(node)))
         elif tests and isinstance(node, (ast.If, ast.While)):
