@@ -102,13 +102,18 @@ def test_what_has_to_be_the_wrapper_is_not_unwrapped_by_the_caller(body: str) ->
     "parts",
     [
         {"used": "other.update(model)"},  # nobody knows whose method that is
-        {"used": "step = helper.update\n        step(model)"},
+        {"used": "step = helper.update if x.sum() else print\n        step(model)"},
         {"used": "helper.update(*[model])"},
         {"cls": f"{AVERAGE}\n\nclass Other(Average):\n    def update(self, model):\n        model(torch.zeros(4))\n"},
     ],
 )
 def test_where_not_all_calls_are_known(parts: dict[str, str]) -> None:
     assert unchanged(text(**parts)).code == "ACC-REACH"
+
+
+def test_a_method_that_a_variable_holds_is_handed_the_unwrapped_model() -> None:
+    after = converted(text(used="step = helper.update\n        step(model)"))
+    assert "step = helper.update\n        step(accelerator.unwrap_model(model))\n" in after
 
 
 def test_a_run_without_gradients_may_be_that_of_the_model_itself() -> None:

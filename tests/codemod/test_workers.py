@@ -76,8 +76,11 @@ def test_no_process_is_left_and_none_complains(number: signal.Signals, tmp_path:
 
 BUSY = """\
 import os
+import signal
 import sys
 from accelift_codemod import workers
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which is ignored in what a shell runs in the background
 
 def spin(number):
     print("working", flush=True)
