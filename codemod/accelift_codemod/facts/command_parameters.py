@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from accelift_codemod.facts import signatures
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
@@ -71,15 +70,10 @@ def _is_run(resolver: Resolver, function: Function) -> bool:
 
 @kept
 def _run(resolver: Resolver, _: ast.AST) -> set[ast.AST]:
-    """All functions that are handed to what runs them by the command line."""
-    calls = (c for c in resolver.index.calls if c.args and resolver.qualified(c.func) in _RUNS)
-    names = (name for call in calls for name in _run_by(call.args[0]) if isinstance(name, ast.Name))
-    return {binding.node for name in names for binding in resolver.bindings(name)}
-
-
-def _run_by(node: ast.expr) -> Iterator[ast.expr]:
-    """The functions that one of those calls is handed, perhaps several by their names."""
-    yield from node.values if isinstance(node, ast.Dict) else (node,)
+    """All functions that are handed to what runs them by the command line, perhaps several by their names."""
+    handed = (c.args[0] for c in resolver.index.calls if c.args and resolver.qualified(c.func) in _RUNS)
+    names = (n for one in handed for n in (one.values if isinstance(one, ast.Dict) else [one]))
+    return {binding.node for n in names if isinstance(n, ast.Name) for binding in resolver.bindings(n)}
 
 
 def _names(call: ast.Call) -> str:
