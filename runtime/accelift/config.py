@@ -10,6 +10,7 @@ import difflib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -280,5 +281,6 @@ def _guess(word: str, among: Sequence[str]) -> str:
     return f" (did you mean {close[0]}?)" if close else ""
 
 
-def _line(name: str, value: object) -> str:
+@lru_cache(maxsize=256, typed=True)  # most files have most values in common
+def _line(name: str, value: str | int | bool | None) -> str:
     return yaml.safe_dump({name: value}, width=float("inf")).strip()

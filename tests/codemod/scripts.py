@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
+from functools import lru_cache
 
 from accelift_codemod.api import convert_bytes
 from accelift_codemod.options import Options
@@ -161,7 +162,12 @@ def filled(template: str, slots: dict[str, str]) -> str:
 
 def convert(text: str, **options: object) -> FileResult:
     """What becomes of a script, whatever it is. `options` are those of `accelift_codemod.options.Options`."""
-    return convert_bytes(text.encode(), PATH, Options(**options))  # type: ignore[arg-type]
+    return _convert(text, Options(**options))  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=64)  # many tests ask several things of one script
+def _convert(text: str, options: Options) -> FileResult:
+    return convert_bytes(text.encode(), PATH, options)
 
 
 def converted(text: str, **options: object) -> str:

@@ -112,12 +112,14 @@ def _is_script(code: str) -> bool:
         return False
 
 
-# A few statements, as typed into an interpreter.
-STATEMENTS = st.lists(hypothesmith.from_grammar("single_input"), min_size=2, max_size=5).map(
-    lambda codes: "".join(f"{code}\n" for code in codes if _is_script(f"{code}\n"))
+# Made when the first example is: preparing the grammars takes seconds. A few statements, as typed into an interpreter.
+STATEMENTS = st.deferred(
+    lambda: st.lists(hypothesmith.from_grammar("single_input"), min_size=2, max_size=5).map(
+        lambda codes: "".join(f"{code}\n" for code in codes if _is_script(f"{code}\n"))
+    )
 )
-SCRIPTS = hypothesmith.from_grammar("file_input")
-NODES = hypothesmith.from_node(auto_target=False)
+SCRIPTS = st.deferred(lambda: hypothesmith.from_grammar("file_input"))
+NODES = st.deferred(lambda: hypothesmith.from_node(auto_target=False))
 
 
 def check_alone(code: str) -> None:
