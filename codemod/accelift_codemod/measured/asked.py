@@ -41,7 +41,7 @@ def deciding(draft: Draft, test: ast.expr) -> Iterator[ast.AST]:
         yield node
         if isinstance(node, ast.Name):
             if not steps or (steps < _STEPS and draft.facts.kinds.of(node) is Kind.PLAIN):
-                follow([*_bound(draft, node), *_tests_of(draft, node)], steps + 1)
+                follow([*_bound(draft, node), *tests_of(draft, node)], steps + 1)
         elif (setting := _setting(node)) is not None and (entries := _entries(draft, *setting, not steps)) is not None:
             follow(entries, 1)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -94,7 +94,7 @@ def _counted(draft: Draft, call: ast.Call) -> list[ast.expr] | None:
     return [test for f in fills if isinstance(f, ast.Attribute) and f.attr in _FILLS for test in _around(draft, f)]
 
 
-def _tests_of(draft: Draft, name: ast.Name) -> list[ast.expr]:
+def tests_of(draft: Draft, name: ast.Name) -> list[ast.expr]:
     """The tests on which a variable is counted up, or set to what is written out: `stop = True`."""
     found: list[ast.expr] = []
     for bound in _all_bindings(draft, name):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import takewhile
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, How, Scope, position
@@ -17,7 +18,9 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.decisions import is_content
 from accelift_codemod.measured.keys import parts_asked
+from accelift_codemod.measured.numbers import number_of
 from accelift_codemod.measured.onward import targets
+from accelift_codemod.measured.shares import contents
 from accelift_codemod.measured.sums import Loop, Sets
 
 _SETS = (ast.Assign, ast.AugAssign, ast.Expr)
@@ -66,7 +69,8 @@ def carried(draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[
             ):
                 found.setdefault(name, {})[statement] = None
                 continue
-            more = [(n, late) for n in loads(statement.value) if (n, late) not in seen]
+            read = (*loads(statement.value), *_tested(draft, node, statement))
+            more = [(n, late) for n in read if (n, late) not in seen]
             queue += more
             seen.update(more)
     return {name: list(statements) for name, statements in found.items()}
@@ -148,6 +152,15 @@ def _bindings(draft: Draft, load: ast.Name, owner: Scope) -> list[Binding]:
     return [*draft.facts.resolver.reaching(load, owner), *added]
 
 
+def _tested(draft: Draft, node: Loop, statement: ast.stmt) -> Iterator[ast.Name]:
+    """What tests around a statement of a loop go by: not whether there is something."""
+    for parent in takewhile(lambda n: n is not node, draft.facts.index.ancestors(statement)):
+        if isinstance(parent, ast.If):
+            compared = (n for n in walk(parent.test) if isinstance(n, ast.Compare))
+            there = {n for c in compared if isinstance(c.ops[0], (ast.Is, ast.IsNot)) for n in walk(c)}
+            yield from (n for n in contents(draft, parent.test) if n not in there)
+
+
 def _is_chosen(draft: Draft, node: Loop, statement: ast.stmt, local: set[str]) -> bool:
     """Whether a statement of a loop runs only if what an iteration has measured says so: `if accuracy > 0.9: k = 2`."""
     for parent in draft.facts.index.ancestors(statement):
@@ -166,7 +179,8 @@ def _measures(draft: Draft, loop: BatchLoop, statement: Sets, local: set[str]) -
     env = draft.environment(loop, statement)
     if env is None or draft.facts.layouts.read(statement.value, env) in _TENSORS:
         return False
-    if any(_is_statistic(draft, n) and local & {i.id for i in loads(n)} for n in walk(statement.value)):
+    numbers = (n for n in walk(statement.value) if _is_statistic(draft, n) or number_of(draft, n) is not None)
+    if any(local & {i.id for i in loads(n)} for n in numbers):
         return True
     parts = [n for n in walk(statement.value) if isinstance(n, (ast.Name, ast.Attribute, ast.Call))]
     taken = [n for n in parts if not isinstance(n, ast.Name) or not is_number(draft.facts.resolver, n)]

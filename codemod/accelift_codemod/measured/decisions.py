@@ -15,7 +15,7 @@ from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
 from accelift_codemod.measured import called, coins
-from accelift_codemod.measured.asked import deciding
+from accelift_codemod.measured.asked import deciding, tests_of
 from accelift_codemod.measured.averaging import averaging
 from accelift_codemod.measured.by_clock import timed
 from accelift_codemod.measured.choices import SPELLED, choices, weighs_up
@@ -418,7 +418,8 @@ def _pieces(draft: Draft, inner: ast.For | ast.AsyncFor, local: set[str]) -> Ite
 
 
 def _weighs_numbers(draft: Draft, test: ast.expr) -> bool:
-    """The same, also where a variable of the test has been set to what a comparison says: `ahead = loss.item() < 1`."""
+    """The same, also where a variable of the test has been set to what a comparison says, `ahead = loss.item() < 1`, or
+    on one: `if loss.item() < 1: ahead = True`."""
     if weighs_up(test) or any(isinstance(n, ast.Call) and _asks_if_finite(draft, n) for n in walk(test)):
         return True
     bound = [b.value for n in loads(test) for b in draft.facts.resolver.bindings(n) if not b.path]
@@ -426,7 +427,9 @@ def _weighs_numbers(draft: Draft, test: ast.expr) -> bool:
     function = draft.function(test) or draft.facts.tree
     sets = (s for s in walk(function) if isinstance(s, ast.Assign)) if asked else ()
     bound += [s.value for s in sets if any(ast.unparse(target) in asked for target in s.targets)]
-    return any(isinstance(value, (ast.Compare, ast.BoolOp, ast.UnaryOp)) and weighs_up(value) for value in bound)
+    tests = (one for n in loads(test) for one in tests_of(draft, n))
+    said = (value for value in bound if isinstance(value, (ast.Compare, ast.BoolOp, ast.UnaryOp)))
+    return any(map(weighs_up, (*said, *tests)))
 
 
 def _asks_if_finite(draft: Draft, call: ast.Call) -> bool:
