@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -144,7 +144,7 @@ class Loops:
                     stack.append(child)
         return found
 
-    def reaches_backward(self, nodes: list[ast.stmt]) -> bool:
+    def reaches_backward(self, nodes: Sequence[ast.AST]) -> bool:
         """Whether running the statements may run a backward pass, in functions they call too."""
         backwards = self._backward_calls
         for statement in nodes:

@@ -7,15 +7,19 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, torch_ops
+from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import Binding
 from accelift_codemod.facts.kinds import Kind
 from accelift_codemod.facts.tree import children, walk
+from accelift_codemod.measured.choices import weighs_up
+from accelift_codemod.measured.keys import parts_asked
 
 _ABOUT = torch_ops.ABOUT | {"requires_grad", "size", "nelement", "is_cuda", "keys"}
 _TELL_NOTHING = frozenset("len isinstance issubclass hasattr callable type id".split())
 _TEXTS = frozenset({"str", "repr", "format"})
 _FILLS = frozenset("append add extend insert appendleft".split())
 _STEPS = 4  # of numbers that are set to others
+_FINITE = frozenset("isnan isfinite isinf".split())
 _OF_PATHS = ("os.path.", "pathlib.")
 
 
@@ -41,13 +45,34 @@ def deciding(draft: Draft, test: ast.expr) -> Iterator[ast.AST]:
         yield node
         if isinstance(node, ast.Name):
             if not steps or (steps < _STEPS and draft.facts.kinds.of(node) is Kind.PLAIN):
-                follow([*_bound(draft, node), *tests_of(draft, node)], steps + 1)
+                follow([*_bound(draft, node), *_tests_of(draft, node)], steps + 1)
         elif (setting := _setting(node)) is not None and (entries := _entries(draft, *setting, not steps)) is not None:
             follow(entries, 1)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             follow([node.func.value, *node.args, *node.keywords], steps)
         else:
             follow([*children(node)], steps)
+
+
+def weighs_numbers(draft: Draft, test: ast.expr) -> bool:
+    """Whether a test compares numbers, or a variable of it has been set to what a comparison says, or on one:
+    `ahead = loss.item() < 1`, `if loss.item() < 1: ahead = True`."""
+    if weighs_up(test) or any(isinstance(n, ast.Call) and _asks_if_finite(draft, n) for n in walk(test)):
+        return True
+    bound = [b.value for n in loads(test) for b in draft.facts.resolver.bindings(n) if not b.path]
+    asked = {part for n in loads(test) for part in parts_asked(draft, n)}
+    function = draft.function(test) or draft.facts.tree
+    sets = (s for s in walk(function) if isinstance(s, ast.Assign)) if asked else ()
+    bound += [s.value for s in sets if any(ast.unparse(target) in asked for target in s.targets)]
+    tests = (one for n in loads(test) for one in _tests_of(draft, n))
+    said = (value for value in bound if isinstance(value, (ast.Compare, ast.BoolOp, ast.UnaryOp)))
+    return any(map(weighs_up, (*said, *tests)))
+
+
+def _asks_if_finite(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call asks if a number is one: `torch.isnan(loss)`, `loss.isfinite()`."""
+    name = draft.facts.resolver.qualified(call.func)
+    return (name.rpartition(".")[2] if name else getattr(call.func, "attr", "")) in _FINITE
 
 
 def numbers(draft: Draft, iterated: ast.expr) -> Iterator[ast.expr]:
@@ -94,7 +119,7 @@ def _counted(draft: Draft, call: ast.Call) -> list[ast.expr] | None:
     return [test for f in fills if isinstance(f, ast.Attribute) and f.attr in _FILLS for test in _around(draft, f)]
 
 
-def tests_of(draft: Draft, name: ast.Name) -> list[ast.expr]:
+def _tests_of(draft: Draft, name: ast.Name) -> list[ast.expr]:
     """The tests on which a variable is counted up, or set to what is written out: `stop = True`."""
     found: list[ast.expr] = []
     for bound in _all_bindings(draft, name):

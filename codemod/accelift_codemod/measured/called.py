@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, Role, position
@@ -12,6 +13,7 @@ from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS
 from accelift_codemod.facts.layout import settled
 from accelift_codemod.facts.tree import own_nodes, walk
+from accelift_codemod.measured.asked import weighs_numbers
 from accelift_codemod.measured.deciding import schedules
 from accelift_codemod.measured.shares import trained
 from accelift_codemod.measured.steering import acts, sets_group, updates
@@ -20,7 +22,6 @@ from accelift_codemod.measured.switches import switched_by
 from accelift_codemod.measured.updates import changes
 
 _DEPTH = 3  # of functions that call functions
-_WEIGHED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _PICKS = frozenset({"nonzero", "argwhere", "masked_select", "unique"})
 _SIZES = frozenset("shape size ndim dim ndimension dtype device type is_cuda requires_grad".split())
 
@@ -106,16 +107,23 @@ def _spread(draft: Draft, function: Function, names: set[str]) -> set[str]:
     """Names, with those that a function sets from them; networks and what trains them are the same everywhere."""
     same = trained(draft, function)
     sets = [n for n in own_nodes(*function.body) if isinstance(n, (ast.Assign, ast.AnnAssign, ast.AugAssign))]
+    tests = {n: [t for t in _tests(draft, n, function) if weighs_numbers(draft, t)] for n in sets}
     before = set(names) - same
     while True:
         after = set(before)
         for statement in sets:
-            if statement.value is not None and _read(draft, statement.value, after):
+            if any(_read(draft, part, after) for part in (statement.value, *tests[statement]) if part is not None):
                 targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
                 after |= {_key(n) for target in targets for n in _targets(target)} - same
         if after == before:
             return after
         before = after
+
+
+def _tests(draft: Draft, statement: ast.stmt, function: Function) -> list[ast.expr]:
+    """The tests in a function on which a statement of it runs."""
+    around = takewhile(lambda n: n is not function, draft.facts.index.ancestors(statement))
+    return [parent.test for parent in around if isinstance(parent, ast.If)]
 
 
 def _targets(target: ast.expr) -> Iterator[ast.expr]:
@@ -185,7 +193,7 @@ def _decides(draft: Draft, function: Function, node: ast.AST, names: set[str]) -
             yield Decision(node, by, "update")
     if isinstance(node, ast.Call) and schedules(draft, node):
         yield from (Decision(node, a, "rate") for a in node.args[:1] if _read(draft, a, names))
-    if not isinstance(node, (ast.If, ast.While)) or not _compares(node.test, function):
+    if not isinstance(node, (ast.If, ast.While, ast.IfExp)) or not _compares(node.test, function):
         return
     if _read(draft, node.test, names) and settled.outcome(draft.facts.resolver, node.test) is None:
         what = _otherwise(draft, function, node)
@@ -200,10 +208,12 @@ def _compares(test: ast.expr, function: Function) -> bool:
     return not (isinstance(bare, ast.Name) and bare.id in parameters)
 
 
-def _otherwise(draft: Draft, function: Function, choice: ast.If | ast.While) -> str:
+def _otherwise(draft: Draft, function: Function, choice: ast.If | ast.While | ast.IfExp) -> str:
     """What processes would do otherwise by a test; nothing if they would train alike."""
-    inside = [n for s in (*choice.body, *choice.orelse) for n in walk(s)]
-    if draft.facts.loops.reaches_backward([*choice.body, *choice.orelse]):
+    expression = isinstance(choice, ast.IfExp)
+    arms = [choice.body, choice.orelse] if isinstance(choice, ast.IfExp) else [*choice.body, *choice.orelse]
+    inside = [n for part in arms for n in walk(part)]
+    if draft.facts.loops.reaches_backward(arms):
         return "backward"
     later = [
         n for n in own_nodes(*function.body) if isinstance(n, (ast.stmt, ast.Call)) and position(n) > position(choice)
@@ -212,12 +222,12 @@ def _otherwise(draft: Draft, function: Function, choice: ast.If | ast.While) -> 
         return "leave"
     if any(isinstance(n, (ast.Break, ast.Continue)) and _in_training(draft, function, n) for n in inside):
         return "leave"
-    if acts(draft, [*choice.body, *choice.orelse], saves=False):
+    if acts(draft, arms, saves=False):
         return "update"
     backwards = [n for n in later if isinstance(n, ast.Call) and draft.facts.loops.is_backward(n)]
-    weighs = any(isinstance(n, ast.Compare) and isinstance(n.ops[0], _WEIGHED) for n in walk(choice.test))
-    sets = {name for s in (*choice.body, *choice.orelse) for name in stores(s)} if weighs and backwards else set()
-    return "loss" if sets & losses(function.body, backwards) else ""
+    set_in = [draft.facts.index.statement(choice)] if expression else arms
+    sets = {name for part in set_in for name in stores(part)} if backwards else set()
+    return "loss" if sets & losses(function.body, backwards) and weighs_numbers(draft, choice.test) else ""
 
 
 def _trains(draft: Draft, node: ast.AST) -> bool:

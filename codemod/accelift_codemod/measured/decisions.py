@@ -15,11 +15,10 @@ from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
 from accelift_codemod.measured import called, coins
-from accelift_codemod.measured.asked import deciding, tests_of
+from accelift_codemod.measured.asked import deciding, weighs_numbers
 from accelift_codemod.measured.averaging import averaging
 from accelift_codemod.measured.by_clock import timed
 from accelift_codemod.measured.choices import SPELLED, choices, weighs_up
-from accelift_codemod.measured.keys import parts_asked
 from accelift_codemod.measured.pieces import as_many, numbered, numbers
 from accelift_codemod.measured.shares import contents, local_names
 from accelift_codemod.measured.steering import acts, keeps_checkpoint, leaving_matters, meets, sets_group, updates
@@ -27,8 +26,6 @@ from accelift_codemod.measured.sums import Loop, containers
 from accelift_codemod.measured.switches import switched_by
 from accelift_codemod.measured.updates import changes, divides_a_sum
 from accelift_codemod.plan import Finding, Severity
-
-_FINITE = frozenset("isnan isfinite isinf".split())
 
 _OTHER_MODELS = "so would the update of the model: the processes would end with different ones"
 _OTHER_LOSSES = "some would train on another loss than others"
@@ -104,11 +101,11 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
             left = "skip the rest of the iteration" if skips else "leave the loop"
             what = "end" if ends else left if leaves else "run the backward pass"
             yield _waits(draft, statement, statement.test, what)
-        elif _weighs_numbers(draft, statement.test) and meets(draft, [*statement.body, *statement.orelse]):
+        elif weighs_numbers(draft, statement.test) and meets(draft, [*statement.body, *statement.orelse]):
             if stores(statement) & {*told}:
                 continue
             yield _waits(draft, statement, statement.test, "go through a loader")
-        elif _weighs_numbers(draft, statement.test) and acts(draft, [*statement.body, *statement.orelse], saves=False):
+        elif weighs_numbers(draft, statement.test) and acts(draft, [*statement.body, *statement.orelse], saves=False):
             yield _differs(draft, statement, statement.test, _OTHER_MODELS)
         elif (
             weighs_up(statement.test)
@@ -138,7 +135,7 @@ def _spelled(draft: Draft, node: Loop, choice: ast.AST, local: set[str], kept: s
         leaves = choice in inside or any(draft.facts.index.function(n) is home for n in exits)
         if leaves or any(map(draft.facts.loops.is_backward, inside)):
             yield _waits(draft, statement, test, "leave the loop" if leaves else "run the backward pass")
-        elif not _weighs_numbers(draft, test):
+        elif not weighs_numbers(draft, test):
             continue
         elif meets(draft, parts):
             yield _waits(draft, statement, test, "go through a loader")
@@ -415,27 +412,6 @@ def _pieces(draft: Draft, inner: ast.For | ast.AsyncFor, local: set[str]) -> Ite
             "let every process take as many pieces: of batches that are shared out evenly (drop_last=True), or a "
             "fixed number",
         )
-
-
-def _weighs_numbers(draft: Draft, test: ast.expr) -> bool:
-    """The same, also where a variable of the test has been set to what a comparison says, `ahead = loss.item() < 1`, or
-    on one: `if loss.item() < 1: ahead = True`."""
-    if weighs_up(test) or any(isinstance(n, ast.Call) and _asks_if_finite(draft, n) for n in walk(test)):
-        return True
-    bound = [b.value for n in loads(test) for b in draft.facts.resolver.bindings(n) if not b.path]
-    asked = {part for n in loads(test) for part in parts_asked(draft, n)}
-    function = draft.function(test) or draft.facts.tree
-    sets = (s for s in walk(function) if isinstance(s, ast.Assign)) if asked else ()
-    bound += [s.value for s in sets if any(ast.unparse(target) in asked for target in s.targets)]
-    tests = (one for n in loads(test) for one in tests_of(draft, n))
-    said = (value for value in bound if isinstance(value, (ast.Compare, ast.BoolOp, ast.UnaryOp)))
-    return any(map(weighs_up, (*said, *tests)))
-
-
-def _asks_if_finite(draft: Draft, call: ast.Call) -> bool:
-    """Whether a call asks if a number is one: `torch.isnan(loss)`, `loss.isfinite()`."""
-    name = draft.facts.resolver.qualified(call.func)
-    return (name.rpartition(".")[2] if name else getattr(call.func, "attr", "")) in _FINITE
 
 
 def _is_same(draft: Draft, node: Loop, test: ast.expr) -> bool:
