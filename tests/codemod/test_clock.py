@@ -6,7 +6,8 @@ import pytest
 from scripts import added, findings, script, severities
 
 IMPORTS = "import random\nimport time"
-BEGUN = "begun = time.time()\nspent = 0.0\nkept = []\nseen = 0\nstop = False"
+WEIGHED = "optimizer.zero_grad()\nloss = weight * F.cross_entropy(model(x), y)"
+BEGUN = "begun = time.time()\nweight = 1.0\nspent = 0.0\nkept = []\nseen = 0\nstop = False"
 DROPS = "model = nn.Sequential(nn.Dropout(), Net()).to(device)"
 STEPS = "def update(optimizer, begun):\n    if time.time() - begun > 9:\n        optimizer.step()"
 SLOWER = "    optimizer.param_groups[0]['lr'] *= 0.5"
@@ -34,6 +35,10 @@ def told(**slots: str) -> bool:
         {"batch_end": LATE + "    kept.append(epoch)\nif len(kept) > 9:\n    break"},
         {"batch_end": "optimizer.param_groups[0]['lr'] = 0.1 / (time.time() - begun)"},
         {"batch_end": "rest = 9 - time.time()\nfor g in optimizer.param_groups:\n    g['lr'] = 0.1 * rest"},
+        {"forward": f"{WEIGHED}\n{LATE}    loss = 0.5 * loss"},
+        {"forward": WEIGHED, "batch_end": LATE + "    weight = 0.5"},
+        {"forward": f"weight = 0.5 if time.time() - begun > 9 else 1.0\n{WEIGHED}"},
+        {"forward": f"weight = min(1.0, (time.time() - begun) / 60)\n{WEIGHED}"},
     ],
 )
 def test_the_clock_decides_what_is_trained(slots: dict[str, str]) -> None:
@@ -52,6 +57,8 @@ def test_the_clock_decides_what_is_trained(slots: dict[str, str]) -> None:
             "epoch": "optimizer.param_groups[0]['lr'] = c['lr']",
         },
         {"batch_end": "if epoch > 3:\n    seen += 1\nif seen > 3:\n    break"},
+        {"forward": WEIGHED, "batch_end": LATE + "    seen += 1"},
+        {"forward": WEIGHED, "batch_end": "weight = 0.9 * weight\nspent = (time.time() - begun) / 60"},
         {"definitions": NAMES, "batch_end": "print((late if time.time() - begun > 9 else soon)())"},
     ],
 )
@@ -83,6 +90,32 @@ def test_a_function_that_a_schedule_asks_for_the_rate() -> None:
     text = scheduled("def rate(epoch):\n    return 1.0 if last > 1 else 0.1", batch_end="last = loss.item()")
     assert "last = accelerator.batch_mean(loss.detach()).item()" in added(text)
     text = scheduled("def rate(epoch):\n    return losses[-1]", batch_end="losses.append(loss.item() + float(x[0, 0]))")
+    assert severities(text, "COLL-RANKFLOW") == ["error"]
+
+
+PACE = """
+class Pace:
+    def __init__(self):
+        self.last = 1.0
+
+    def note(self, loss):
+        self.last = loss
+
+    def rate(self, epoch):
+        return self.last
+"""
+
+
+@pytest.mark.parametrize(("note", "averaged"), [("pace.note(loss.item())", True), ("print(loss.item())", False)])
+def test_a_method_that_a_schedule_asks_for_the_rate(note: str, averaged: bool) -> None:
+    text = scheduled("pace = Pace()\nrate = 0.1", definitions=PACE, batch_end=note)
+    text = text.replace("LambdaLR(optimizer, rate)", "LambdaLR(optimizer, pace.rate)")
+    assert ("pace.note(accelerator.batch_mean(loss.detach()).item())" in added(text)) is averaged
+
+
+def test_a_method_that_tells_the_time() -> None:
+    text = scheduled("pace = Pace()\nrate = 0.1", definitions=PACE.replace("self.last\n", "time.time()\n"))
+    text = text.replace("LambdaLR(optimizer, rate)", "LambdaLR(optimizer, pace.rate)")
     assert severities(text, "COLL-RANKFLOW") == ["error"]
 
 

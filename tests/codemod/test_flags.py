@@ -110,3 +110,34 @@ def train_step(model, optimizer, x, y, state):
     call = "train_step(model, optimizer, x, y, state)"
     slots = {"before": 'state = {"late": False}', "forward": call, "backward": "", "step": ""}
     assert told(definitions=step, **slots) is found
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ("model.layer.weight[0] = 0", True),
+        ("model.layer.weight.data = 0.5 * model.layer.weight.data", True),
+        ("model.low = True", False),
+    ],
+)
+def test_weights_that_are_set_by_a_loss(change: str, found: bool) -> None:
+    assert told(batch_end=f"if loss.item() < 1:\n    with torch.no_grad():\n        {change}") is found
+
+
+@pytest.mark.parametrize("name", ['f"{:.3f}.pt"', '"%.3f.pt" % loss.item()', '"{:.3f}.pt".format(loss.item())'])
+def test_a_file_that_is_named_by_a_loss_keeps_its_name(name: str) -> None:
+    named = name.replace("{:", "{loss.item():") if name.startswith("f") else name
+    text = script(
+        batch_end=f"torch.save(model, {named})\nbest = {named}", after="model.load_state_dict(torch.load(best))"
+    )
+    assert not any("batch_mean" in line for line in added(text))
+    assert severities(text, "COLL-RANKFLOW") == ["error"]
+
+
+def test_entries_of_a_dict_are_no_names() -> None:
+    text = script(
+        before="seen = []",
+        batch_end='seen.append({"loss": loss.item()})',
+        epoch_end="if seen[-1]['loss'] < 1:\n    break",
+    )
+    assert any("batch_mean" in line for line in added(text))

@@ -469,13 +469,15 @@ SAVES = 'accelerator.save(accelerator.unwrap_model(model).state_dict(), "model.p
     [
         ('size = os.path.getsize("model.pt")', True),
         ('size = os.stat("./model.pt").st_size', True),
+        ('size = Path("model.pt").stat().st_size', True),
+        ('size = Path("data.pt").stat().st_size', False),
         ('size = os.path.getsize("data.pt")', False),
         ('there = os.path.isdir("model.pt")', False),
         ('if len(data) < 9:\n    size = os.path.getsize("model.pt")', False),  # not every process need come here
     ],
 )
 def test_what_asks_for_a_checkpoint_that_was_saved(line: str, waits: bool) -> None:
-    slots = {"imports": "import os"}
+    slots = {"imports": "import os\nfrom pathlib import Path"}
     after = f"{SAVES}\n" + f"{WAIT}\n" * waits + line
     assert converted(script(**slots, after=f"{SAVED}\n{line}")) == lifted(**slots, after=after)
     before = script(**slots, setup='size = os.path.getsize("model.pt")', after=SAVED)

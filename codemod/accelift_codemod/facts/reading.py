@@ -14,7 +14,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
 _BY_NAME = library.READS | library.ASKS_OF
-_OF_PATHS = frozenset({"read_text", "read_bytes"})
+_OF_PATHS = frozenset({"read_text", "read_bytes", "stat"})
 _MOST_CALLS = 10  # from the call that hands the name over to the one that reads the file
 
 

@@ -10,6 +10,7 @@ from accelift_codemod.facts import files
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import LOOPS
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured import called
 from accelift_codemod.measured.asked import deciding
 from accelift_codemod.measured.choices import SPELLED, Part, choices, weighs_up
 from accelift_codemod.measured.steering import acts, meets
@@ -18,6 +19,7 @@ from accelift_codemod.plan import Finding, Severity
 
 # What tells the time by a number; and by a date.
 SECONDS = frozenset("time.time time.perf_counter time.monotonic time.process_time time.time_ns".split())
+_ASSIGNS = (ast.Assign, ast.AugAssign)
 _CLOCKS = SECONDS | {"datetime.datetime.now", "datetime.datetime.utcnow"}
 
 # Why processes leave a loop at different times, and when one knows that it should.
@@ -26,6 +28,7 @@ _LEAVES = "leave the loop while others do not, and wait"
 _LOADER = "go through a loader while others do not, and wait"
 _BACKWARD = "run the backward pass while others do not, and wait"
 _UPDATE = "update the model otherwise than others, and the processes end with different ones"
+_LOSS = "train on another loss than others"
 _FILE = "looks for a file, which may come or go between the looks of two processes", "it is seen"
 
 
@@ -53,11 +56,34 @@ def timed(draft: Draft, node: Loop) -> Iterator[Finding]:
     iteration calls, too."""
     loops = [node, *(n for n in draft.facts.index.enclosing_loops(node) if isinstance(n, LOOPS))]
     yield from _left_by_clock(draft, loops[-1], loops)
-    called = dict.fromkeys(f for s in node.body for f in draft.blueprint.timeline.calls_into(s))
-    for function in called:
+    functions = dict.fromkeys(f for s in node.body for f in draft.blueprint.timeline.calls_into(s))
+    for function in functions:
         for choice, test, parts in _tests(draft, function):
             if _clock(draft, test) is not None and (done := _done(draft, parts)):
                 yield _told(draft, choice, test, _CLOCK, done)
+    yield from _losses(draft, node)
+
+
+def _losses(draft: Draft, node: Loop) -> Iterator[Finding]:
+    """What a loss of a loop is computed from and the clock says, or is set by what it says."""
+    fed = called.losses(node.body, draft.facts.loops.backwards_in(node))
+    told: set[ast.AST] = set()
+    for choice, test, parts in _tests(draft, node) if fed else ():
+        chosen = [choice] if isinstance(choice, _ASSIGNS) else parts
+        sets = {name for part in chosen for name in stores(part)} & fed
+        if sets and _clock(draft, test) is not None and not _done(draft, parts):
+            told.update((choice, *chosen))
+            yield _told(draft, choice, test, _CLOCK, _LOSS)
+    for statement in (s for outer in node.body for s in walk(outer) if isinstance(s, _ASSIGNS) and s not in told):
+        calls = [n for n in walk(statement.value) if isinstance(n, ast.Call)] if stores(statement) & fed else []
+        if any(draft.facts.resolver.qualified(call.func) in SECONDS for call in calls):
+            yield draft.finding(
+                "COLL-RANKFLOW",
+                Severity.ERROR,
+                statement,
+                f"`{draft.facts.segment(statement.value)}` {_CLOCK[0]}: some would {_LOSS}",
+                "go by the number of the iteration, or read the clock on the main process and broadcast what it says",
+            )
 
 
 def _tests(draft: Draft, root: ast.AST) -> Iterator[tuple[ast.AST, ast.expr, list[Part]]]:

@@ -40,9 +40,13 @@ def deciding(draft: Draft, node: Loop, names: set[str]) -> dict[str, Read]:
 def _reads_of_rates(draft: Draft, node: Loop, name: str) -> Iterator[ast.Name]:
     """The reads in functions that a schedule is given to ask for the rate: `LambdaLR(opt, lambda e: rate[0])`."""
     owner = draft.facts.index.scope(node).owner(name)
-    functions = {function for _, function in rated(draft, draft.facts.tree)}
+    asking = rated(draft, draft.facts.tree)
+    functions = {function for _, function in asking}
     for load in draft.facts.loads(owner, name) if owner is not None and functions and not owner.is_class else ():
-        if not functions.isdisjoint(draft.facts.index.ancestors(load)):
+        part = draft.facts.index.parents[load]
+        if isinstance(part, ast.Attribute) and any(call in draft.facts.index.ancestors(part) for call, _ in asking):
+            yield load  # `LambdaLR(optimizer, pace.rate)`
+        elif not functions.isdisjoint(draft.facts.index.ancestors(load)):
             statement = draft.facts.index.statement(load)
             if not isinstance(statement, ast.Expr) or functions.isdisjoint(draft.facts.index.ancestors(statement)):
                 yield load
@@ -56,7 +60,10 @@ def rated(draft: Draft, _: ast.AST) -> list[tuple[ast.Call, ast.AST]]:
     for call in (c for c in draft.calls if Role.SCHEDULER in resolver.roles(c)):
         for argument in (*call.args, *(k.value for k in call.keywords)):
             for given in argument.elts if isinstance(argument, (ast.List, ast.Tuple)) else [argument]:
-                declared = (given, *(value.declaration for value in resolver.values(given)))
+                declared = [given, *(value.declaration for value in resolver.values(given))]
+                if isinstance(given, ast.Attribute):  # a method: `pace.rate`
+                    objects = (value.declaration for value in resolver.values(given.value))
+                    declared += [resolver.method(c, given.attr) for c in objects if isinstance(c, ast.ClassDef)]
                 found.update((f, call) for f in declared if isinstance(f, (ast.Lambda, *FUNCTIONS)))
     return [(call, function) for function, call in found.items()]
 

@@ -18,6 +18,7 @@ from accelift_codemod.measured.choices import SPELLED, caught, choices
 from accelift_codemod.measured.filling import filled
 from accelift_codemod.measured.onward import Read, around, function_of, is_within, reached, targets
 from accelift_codemod.measured.switches import is_set_back, stays, switched_by
+from accelift_codemod.measured.updates import bare
 
 _DEPTH = 3  # of functions that are looked into for what they do
 # What trains otherwise once it is told a number.
@@ -246,7 +247,10 @@ def _changes(draft: Draft, node: ast.AST) -> bool:
     if updates(draft, node) or (switched_by(draft, node) and not is_set_back(draft, node)) or stays(draft, node):
         return True
     if isinstance(node, (ast.Assign, ast.AugAssign)):
-        if any(isinstance(target, ast.Attribute) and _sets(draft, target) for target in targets(node)):
+        set_here = targets(node)
+        if any(isinstance(target, ast.Attribute) and _sets(draft, target) for target in set_here):
+            return True
+        if any(_is_weights(draft, target) for target in set_here) and _weighs(draft, node):
             return True
     if isinstance(node, ast.Assign):
         return any(isinstance(t, ast.Attribute) and t.attr == "requires_grad" for t in node.targets)
@@ -282,9 +286,12 @@ def updates(draft: Draft, node: ast.AST) -> bool:
 
 
 def _weighs(draft: Draft, node: ast.AST) -> bool:
-    """Whether a node changes weights of a network in place: `model.weight.mul_(x)`, `p.data *= x`, `init.zeros_(w)`."""
+    """Whether a node changes weights of a network in place: `model.weight.mul_(x)`, `p.data *= x`, `init.zeros_(w)`,
+    `model.fc.weight[i] = 0`."""
     if isinstance(node, ast.AugAssign):
         changed: ast.expr | None = node.target
+    elif isinstance(node, ast.Assign):
+        changed = next((t for t in node.targets if _is_weights(draft, t)), None)
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _IN_PLACE.fullmatch(node.func.attr):
         of_torch = (draft.facts.resolver.qualified(node.func) or "").startswith("torch.nn.init.")
         changed = draft.facts.resolver.argument(node, 0, "tensor") if of_torch else node.func.value
@@ -297,6 +304,13 @@ def _weighs(draft: Draft, node: ast.AST) -> bool:
         if draft.facts.resolver.only(changed, Role.PARAMETERS):
             return True
     return False
+
+
+def _is_weights(draft: Draft, target: ast.expr) -> bool:
+    """Whether what is set is some of the weights of a layer, or the data of a parameter."""
+    part = bare(target)
+    named = isinstance(part, ast.Attribute) and part.attr in ("weight", "bias")
+    return part is not target and (named or draft.facts.objects.is_parameter(part))
 
 
 def _drops(draft: Draft, call: ast.Call) -> bool:

@@ -179,6 +179,8 @@ def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[st
     edits: list[Edit] = []
     if any(local & {n.id for n in loads(place)} for statement, _ in puts for place in places(statement)):
         return []  # processes put it into different entries
+    if any(_is_text(n) for _, given in puts for part in given for n in walk(part)):
+        return []  # it may name a file, which is written by that name elsewhere
     for statement, given in puts:
         parts = [part for part in given if local & {n.id for n in loads(part)}]
         numbers = [part for part in parts if any(number_of(draft, n) is not None for n in walk(part))]
@@ -190,6 +192,18 @@ def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[st
                 return []
             edits += made
     return edits
+
+
+def _is_text(node: ast.AST) -> bool:
+    """Whether an expression puts values into a text: `f"{loss:.3f}"`, `"%.3f" % loss`, `"{:.3f}".format(loss)`."""
+    if isinstance(node, ast.BinOp):
+        text: ast.AST = node.left if isinstance(node.op, ast.Mod) else node
+    else:
+        format = node.func if isinstance(node, ast.Call) else None
+        text = format.value if isinstance(format, ast.Attribute) and format.attr == "format" else node
+        if text is node:
+            return isinstance(node, ast.JoinedStr)
+    return isinstance(text, ast.Constant) and isinstance(text.value, str)
 
 
 def _apart(draft: Draft, loop: BatchLoop, statement: ast.stmt, local: set[str]) -> bool:

@@ -45,10 +45,10 @@ def sets_gradient(statement: ast.stmt) -> bool:
         func = statement.value.func
         if isinstance(func, ast.Attribute) and func.attr.endswith("_") and not func.attr.endswith("__"):
             places = [func.value]
-    return any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in map(_bare, places))
+    return any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in map(bare, places))
 
 
-def _bare(node: ast.expr) -> ast.expr:
+def bare(node: ast.expr) -> ast.expr:
     """What an expression is a part of, or the data of: `weight.grad.data[0]`."""
     while isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr == "data"):
         node = node.value
@@ -57,7 +57,7 @@ def _bare(node: ast.expr) -> ast.expr:
 
 def _is_changed(draft: Draft, node: ast.expr) -> bool:
     """Whether an expression is a parameter of a loop over those of a network, its gradient, or that of a layer."""
-    node = _bare(node)
+    node = bare(node)
     if isinstance(node, ast.Attribute) and node.attr == "grad":
         return draft.facts.objects.is_parameter(node.value) or draft.facts.objects.is_part(node.value)
     return draft.facts.objects.is_parameter(node)

@@ -14,6 +14,7 @@ from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.cuts import Cut
+from accelift_codemod.measured.left_over import left_over
 from accelift_codemod.measured.ordered import goes_by_batches
 from accelift_codemod.measured.steering import steers
 from accelift_codemod.measured.sums import containers, reads_after
@@ -100,6 +101,7 @@ for x, y in test_loader:
         for loop in (*draft.blueprint.cuts, *draft.blueprint.replicated):
             yield from self._joined_again(draft, loop)
         yield from self._handed_away(draft)
+        yield from left_over(draft)
 
     def _handed_away(self, draft: Draft) -> Iterator[Finding]:
         """Prepared loaders that a function gets of which nothing is known, which may go through them."""

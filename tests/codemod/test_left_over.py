@@ -1,0 +1,50 @@
+"""Evaluations that read what the training loop has left of its last batch, most by mistake: a share of it."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import convert, script, severities
+
+DATA = """\
+data = TensorDataset(torch.arange(512.0).view(64, 8), torch.arange(64) % 3)
+valid = DataLoader(data, batch_size=16)"""
+LOOP = "total = 0.0\nwith torch.no_grad():\n    for u, v in valid:\n        "
+FUNCTION = (
+    "def evaluate():\n    total = 0.0\n    for u, v in valid:\n        total += F.cross_entropy(model(u), y).item()"
+)
+
+
+def evaluating(*lines: str) -> str:
+    return script(data=DATA, epoch_end=LOOP + "\n        ".join(lines) + "\nprint(total)")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["total += F.cross_entropy(model(u), y).item()"],
+        ["out = model(u)", "total += (out.argmax(1) == y).sum().item()"],
+        ["u, v = u.to(device), v.to(device)", "total += F.cross_entropy(model(x), v).item()"],
+    ],
+)
+def test_a_batch_of_the_training_loop(lines: list[str]) -> None:
+    assert "error" in severities(evaluating(*lines), "METRIC-LOCAL")
+
+
+def test_one_that_a_function_reads() -> None:
+    text = script(data=DATA, before=f"{FUNCTION}\n    return total", epoch_end="print(evaluate())")
+    plan = convert(text).plan
+    assert plan is not None
+    told = [f.message for f in plan.findings if f.code == "METRIC-LOCAL"]
+    assert len(told) == 1 and "`y` is what the loop of line" in told[0]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["total += F.cross_entropy(model(u), v).item()"],
+        ["y = v", "total += F.cross_entropy(model(u), y).item()"],
+        ["total += F.cross_entropy(model(u), v).item()", "print(loss.item())"],  # a number of a share: METRIC-TRAIN
+    ],
+)
+def test_batches_of_its_own(lines: list[str]) -> None:
+    assert severities(evaluating(*lines), "METRIC-LOCAL") == []
