@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from accelift_codemod.plan import Finding, Severity
 from accelift_codemod.render.proof import conclusion
+from accelift_codemod.verify.announced import announcements
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
 from accelift_codemod.verify.outputs import SAVED, compare_saves
 from accelift_codemod.verify.proof import Comparison, Proof
@@ -58,6 +61,40 @@ def test_numbers_that_are_saved_may_be_of_one_process_as_those_that_are_printed(
     answer = compare_saves(*runs, (), None, exact=exact)
     assert [one.code for one in answer.suspicions] == causes
     assert (answer.verdict is Verdict.DIFFERS) is bool(causes)
+
+
+SAVES = """\
+import torch
+for x, y in loader:
+    loss = criterion(model(x), y)
+    print("loss", loss)
+best = max(scores)
+torch.save({"loss": loss}, "m.pt")
+torch.save({"best": best}, "b.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "severity", "verdict"),
+    [
+        (6, Severity.NOTE, Verdict.NOT_COMPARABLE),
+        (7, Severity.NOTE, Verdict.DIFFERS),  # no finding is about the scores
+        (7, Severity.WARNING, Verdict.NOT_COMPARABLE),
+    ],
+)
+def test_a_finding_excuses_the_numbers_that_it_is_about(
+    tmp_path: Path, place: int, severity: Severity, verdict: Verdict
+) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(SAVES)
+    finding = Finding("METRIC-TRAIN", severity, 4, "`loss` covers only the share of the process that prints it", "")
+    said = announcements([(str(file), finding)], tmp_path.resolve())
+
+    def ran(value: str) -> Recording:
+        return Recording([Rank(saves=[Save(1, "m.pt", f"train.py:{place}", {"a": value})])])
+
+    answer = compare_saves(ran("0.5"), ran("0.75"), (), None, exact=False, said=said)
+    assert answer.verdict is verdict
 
 
 def test_what_a_finding_has_said_of_keys_does_not_hide_what_is_proved() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
+from accelift_codemod.verify.announced import Announced
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
 from accelift_codemod.verify.lines import template
 from accelift_codemod.verify.recording import Rank, Recording, Save, Values
@@ -23,7 +24,12 @@ Key = tuple[str, str]
 
 
 def compare_saves(
-    original: Recording, converted: Recording, volatile: Collection[Key], disturbed: Recording | None, exact: bool
+    original: Recording,
+    converted: Recording,
+    volatile: Collection[Key],
+    disturbed: Recording | None,
+    exact: bool,
+    said: Announced | None = None,
 ) -> Answer:
     """Compare what `torch.save` is given: files, keys, shapes, values.
 
@@ -33,13 +39,17 @@ def compare_saves(
         volatile: values that are not compared; see `volatile_values`.
         disturbed: a run of the original whose parameters were moved by units of rounding.
         exact: every bit counts.
+        said: the findings on what one process has measured: the numbers that they speak of need not be the same on
+            several.
     """
     question = SAVED
     ours, theirs = _last(original.main), _last(*reversed(converted.ranks))
     drifted = _last(disturbed.main) if disturbed is not None else {}
     if not ours:
         return Answer(question, Verdict.NOT_SEEN, "nothing is saved with torch.save" + _cut(original.main))
-    worst, renamed, measured = 0.0, "", list[tuple[str, Suspicion, int]]()
+    worst, renamed = 0.0, ""
+    differs: Answer | None = None
+    announced: Answer | None = None
     for path, save in ours.items():
         other = _counterpart(path, ours, theirs)
         if other is None:
@@ -58,14 +68,18 @@ def compare_saves(
             worst = max(worst, gap)
             if gap > (0.0 if exact else max(_SAVED, _ALLOWANCE * drift)):
                 detail = f"{path}: {key} differs by {gap:.1e}"
-                if not exact and _is_fraction(value):  # as where it is printed, it may be what one process has measured
-                    measured.append((detail, Suspicion("METRIC-LOCAL", 1, detail, other.place), save.at))
-                    continue
-                causes = (Suspicion("SAVE-VALUES", 1, detail, other.place),)
-                return Answer(question, Verdict.DIFFERS, detail, causes, save.at)
-    if measured:
-        detail, cause, at = measured[0]
-        return Answer(question, Verdict.DIFFERS, detail, (cause, replace(cause, code="SAVE-VALUES")), at)
+                cause = Suspicion("SAVE-VALUES", 1, detail, other.place)
+                if exact or not _is_fraction(value):
+                    return Answer(question, Verdict.DIFFERS, detail, (cause,), save.at)
+                # As where it is printed, it may be what one process has measured.
+                local = (replace(cause, code="METRIC-LOCAL"), cause)
+                if codes := said.spoken_of(save.place) if said else []:
+                    told = f"{detail} (as {', '.join(codes)} of the conversion says)"
+                    announced = announced or Answer(question, Verdict.NOT_COMPARABLE, told, local, save.at)
+                else:
+                    differs = differs or Answer(question, Verdict.DIFFERS, detail, local, save.at)
+    if found := differs or announced:
+        return found
     if renamed:
         detail = f"{renamed}, and the same values"
         return Answer(question, Verdict.DIFFERS, detail, (Suspicion("SAVE-PREFIX", 3, detail),))

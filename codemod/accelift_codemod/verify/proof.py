@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from accelift_codemod.plan import Finding
-from accelift_codemod.project.beside import Started
+from accelift_codemod.project.beside import Beside, Started
 from accelift_codemod.project.finder import project_folder
 from accelift_codemod.source import Source
 from accelift_codemod.verify.announced import announcements
@@ -20,7 +20,7 @@ from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
 from accelift_codemod.verify.causes import CAUSES, candidates, overall
 from accelift_codemod.verify.chance import frozen_options, in_short, in_words, incomparable
 from accelift_codemod.verify.data import compare_data
-from accelift_codemod.verify.lines import PRINTED, compare_lines, compare_printers, volatile_numbers
+from accelift_codemod.verify.lines import compare_lines, compare_printers, volatile_numbers
 from accelift_codemod.verify.outputs import compare_saves, compare_writers, volatile_values
 from accelift_codemod.verify.processes import compare_processes
 from accelift_codemod.verify.recording import Recording
@@ -160,8 +160,10 @@ class _Prover:
         self._say = say
         self._execute = execute
         self._proof = Proof(str(request.script), scratch=scratch if request.keep else None)
-        self._started = Started.of(request.script.resolve())
-        self._said = announcements(request.known, project_folder(request.script.resolve().parent))
+        script = request.script.resolve()
+        self._started = Started.of(script)
+        read = map(Path, Beside.of([str(script)]).files)
+        self._said = announcements(request.known, project_folder(script.parent), read)
 
     def prove(self) -> Proof:
         original = self._original("original")
@@ -268,7 +270,7 @@ class _Prover:
         shaken = None if disturbed is None else disturbed.recording
         ends = compare_processes(ours, theirs, bool(converted.stopped), converted.last_words, converted.limit)
         training = compare_training(ours, theirs, tolerance)
-        saves = compare_saves(ours, theirs, volatile_values(*self._twice()), shaken, exact)
+        saves = compare_saves(ours, theirs, volatile_values(*self._twice()), shaken, exact, self._said)
         if disturbed is not None and training.first is not None and saves.verdict is not Verdict.DIFFERS:
             detail = "each step begins with the original's parameters, which is what is saved here"
             saves = Answer(saves.question, Verdict.NOT_COMPARABLE, detail)
@@ -290,8 +292,8 @@ class _Prover:
         causes = {one.code for one in answer.suspicions}
         known = {finding.code for _, finding in self._request.known}
         announced = known & {code for cause in causes for code in _ANNOUNCED.get(cause, ())}
-        if answer.verdict is not Verdict.DIFFERS or not announced or answer.question == PRINTED:
-            return answer  # what is printed is compared line by line
+        if answer.verdict is not Verdict.DIFFERS or not announced:
+            return answer
         detail = f"{answer.detail} (as {', '.join(sorted(announced))} of the conversion says)"
         return Answer(answer.question, Verdict.NOT_COMPARABLE, detail, answer.suspicions)
 
@@ -386,8 +388,7 @@ def _runnable(script: Path) -> Path:
     return code
 
 
-_ANNOUNCED = {
-    "METRIC-LOCAL": ("METRIC-LOCAL", "METRIC-TRAIN"),
+_ANNOUNCED = {  # of numbers, each is looked at for itself (announced.py)
     "PRINT-ALL": ("PRINT-ALL",),
     "SAVE-PREFIX": ("CKPT-KEYS",),
 }

@@ -10,10 +10,11 @@ Key = tuple[object, str]
 """A variable of a function (`(function, "loss")`) or of the modules (`(None, "loss")`), an attribute of whatever object
 (`("attribute", "avg")`), or what functions of a name return (`("function", "train")`)."""
 
-# What shows a number in another way than by printing a line.
-SHOWS = frozenset("set_postfix set_postfix_str set_description set_description_str add_scalar add_scalars log".split())
 # What is told something to show it, and gives nothing back.
-_TELLS = SHOWS | frozenset("debug info warning error critical exception print write add_text add_histogram".split())
+_TELLS = frozenset(
+    "debug info warning error critical exception print write log set_postfix set_postfix_str set_description "
+    "set_description_str add_scalar add_scalars add_text add_histogram".split()
+)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
