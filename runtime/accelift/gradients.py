@@ -30,7 +30,7 @@ class GradientState:
         passes: the loaders being iterated; the one that dealt last comes last.
         deals_batches: whether a loader was prepared that gives the processes different batches.
         by_hand: how the newest batch was shared out, if no loader dealt it but ``split_batch``.
-        left: how the last batch of the loop that ended last was dealt.
+        left: how the last batch of the loop that ended last was dealt; ``None`` once another batch is.
         warned_of_shares: whether the user knows of loaders that deal different shares.
     """
 
@@ -120,6 +120,16 @@ class GradientState:
     def share(self) -> Share | None:
         """How the current batch was dealt, or ``None`` if it was not."""
         return self.by_hand or (self.passes[-1].share if self.passes else None)
+
+    @property
+    def rows(self) -> Share | None:
+        """How rows at hand are shared out; ``None`` where only each process knows how many it has.
+
+        Those after a loop may be of that loop, though another pass is still open, and have been dealt evenly.
+        """
+        share = self.share
+        perhaps_others = self.left is not None and self.by_hand is None
+        return None if share is not None and share.even and perhaps_others else share
 
     @property
     def active_dataloader(self) -> PreparedLoader | None:

@@ -142,7 +142,7 @@ class ProcessVerbs:
         Raises:
             TypeError: if there is an object that is not in a list.
         """
-        return metrics.gather_for_metrics(input_data, self.gradient_state.share, self.state, use_gather_object)
+        return metrics.gather_for_metrics(input_data, self.gradient_state.rows, self.state, use_gather_object)
 
     def reduce(self, tensor: Any, reduction: str = "sum", scale: float = 1.0) -> Any:
         """See :func:`accelift.operations.reduce`."""

@@ -117,7 +117,7 @@ class PreparedLoader(DataLoader[Any]):
                 if plan is not None and not records:
                     raise RuntimeError(not_drawn(self))
                 current.advance(records.popleft() if records else None)
-                gradient_state.by_hand = None
+                gradient_state.by_hand = gradient_state.left = None
                 if plan is not None and not preparation.warned:
                     self._warn_if_replicated(current.share, plan)
                 if not passes or passes[-1] is not current:

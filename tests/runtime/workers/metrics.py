@@ -321,6 +321,18 @@ def a_batch_that_is_drawn_outside_of_loops() -> None:
     assert len(acc.gather_for_metrics({"rows": part})["rows"]) == sum(range(acc.num_processes + 1))
 
 
+@check
+def rows_of_a_loop_that_has_ended_while_another_pass_is_open() -> None:
+    """They are not dealt as the batch of the open pass was, which may be an even one."""
+    acc = accelerator(dataloader_config=SPLIT)
+    training, other = acc.prepare(DataLoader(numbers(32), 8), DataLoader(numbers(7), 8))
+    passes = iter(training)
+    next(passes)
+    rows = torch.cat([first for first, _ in other])
+    assert acc.gather_for_metrics(rows).tolist() == list(range(7))
+    assert acc.gather_for_metrics(next(passes)[0]).tolist() == list(range(8, 16))
+
+
 class Squares(Dataset[Tensor]):
     def __len__(self) -> int:
         return 21
