@@ -49,6 +49,35 @@ def share(items):
     first = accelerator.process_index * each
     return items[first : first + each]
 """
+# A writer that is told to be quiet, by any name, on all processes but one.
+QUIET = """\
+class Writer:
+    def __init__(self, quiet):
+        self.quiet = quiet
+
+    def write(self, folder):
+        if self.quiet:
+            return
+        torch.save(3, folder + '/m.pt'){mark}
+
+
+def make(quiet):
+    return {{'writer': Writer}}['writer'](quiet=quiet)
+"""
+# A function that nothing runs calls another one, which is else called by one process.
+UNUSED = """\
+def keep(state):
+    torch.save(state, 'm.pt'){mark}
+
+
+def export(state):
+    keep(state)
+"""
+SHARDS = """\
+def keep(state, whole=True):
+    if whole:
+        torch.save(state, 'm.pt'){mark}
+"""
 ITEMS = "for item in {items}:\n    name = item['id']\n    np.save(f'{{name}}.npy', np.zeros(3)){mark}"
 STRIPPED = "{{{key}: value for key, value in model.state_dict().items()}}"
 PRETRAINED = {
@@ -69,6 +98,9 @@ REPORTED = [
         "SAVE-RACE",
         script(definitions=OTHER_SAVE.format(mark="  # HERE"), after="{'other': Other}['other']().save('out')"),
     ),
+    ("SAVE-RACE", script(definitions=QUIET.format(mark="  # HERE"), after="make(len(data) < 3).write('out')")),
+    ("SAVE-RACE", script(definitions=UNUSED.format(mark="  # HERE"), after="keep(3)")),
+    ("SAVE-RACE", script(definitions=SHARDS.format(mark="  # HERE"), after="keep(3)\nkeep(4, whole=False)")),
     ("PRINT-ALL", script(after="device = torch.device('cpu')\nprint('on', x.device)  # HERE")),
     ("SAVE-RACE", script(imports=NP, setup="processed = 3", after="np.save('features.npy', processed)  # HERE")),
     ("SAVE-RACE", script(setup="domain = 'news'", after="with open(f'{domain}.txt', 'w') as file:  # HERE\n    pass")),
@@ -88,6 +120,12 @@ SILENT = [
         script(imports=NP, definitions=CACHE.format(mark=""), before=f"cache('a', {MAIN})"),
     ),
     ("SAVE-RACE", script(definitions=HEAD.format(mark=""))),
+    (
+        "SAVE-RACE",
+        script(definitions=QUIET.format(mark=""), after="make(quiet=accelerator.process_index != 0).write('out')"),
+    ),
+    ("SAVE-RACE", script(definitions=UNUSED.format(mark=""), after=f"if {MAIN}:\n    keep(3)")),
+    ("SAVE-RACE", script(definitions=SHARDS.format(mark=""), after="keep(4, whole=False)")),
     ("SAVE-RACE", script(before=HOOK)),
     ("SAVE-RACE", script(definitions=SAVED.format(rest=", **rest", mark=""), after="keep(model)")),
     (  # the accelerator's own method is another one
@@ -161,3 +199,36 @@ def test_what_one_process_does_or_keeps_apart_is_not(code: str, text: str) -> No
 def test_no_guard_around_what_all_processes_do(call: str, remedy: str) -> None:
     (finding,) = findings(script(**PRETRAINED, after=call), "SAVE-RACE")
     assert finding.remedy == remedy
+
+
+LIBRARY = """\
+import torch
+from accelerate import Accelerator
+
+
+class Trainer:
+    def __init__(self, model, loader):
+        self.accelerator = Accelerator()
+        self.model, self.loader = self.accelerator.prepare(model, loader)
+
+    def save(self, name):
+        torch.save(3, name)
+
+    def step(self, x):
+        self.accelerator.backward(self.model(x).mean())
+        torch.save(x, 'sample.pt')  # HERE
+
+    def train(self):
+        for x in self.loader:
+            self.step(x)
+
+
+def export(state):
+    torch.save(state, 'm.pt')
+"""
+
+
+def test_what_trainers_for_other_scripts_do_together_every_process_runs() -> None:
+    assert [f.line for f in findings(LIBRARY, "SAVE-RACE")] == marked(LIBRARY)
+    run = f"{LIBRARY}\n\nexport(3)  # a script that does not train"
+    assert [f.line for f in findings(run, "SAVE-RACE")] == [*marked(LIBRARY), len(LIBRARY.splitlines())]

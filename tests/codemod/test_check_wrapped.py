@@ -95,6 +95,22 @@ def test_where_deepspeed_makes_the_optimizer_no_wrapper_is_supposed() -> None:
     assert findings(text, "DDP-METHOD") and not findings(deepspeed, "DDP-METHOD")
 
 
+@pytest.mark.parametrize(
+    ("made", "wrapped"),
+    [
+        ("accelerator = Accelerator()\nif accelerator.state.deepspeed_plugin is None:\n    print('plain')", True),
+        ("plugin = make_plugin() if args.shard else None\naccelerator = Accelerator(fsdp_plugin=plugin)", True),
+        ("accelerator = Accelerator(deepspeed_plugin=perhaps())", True),
+        ("plugin = make_plugin()\naccelerator = Accelerator(fsdp_plugin=plugin)", False),
+        ("accelerator = Accelerator(deepspeed_plugin=make_plugin())", False),
+    ],
+)
+def test_a_model_is_wrapped_unless_another_way_of_sharing_it_out_is_set_up(made: str, wrapped: bool) -> None:
+    perhaps = "def perhaps():\n    if not args.shard:\n        return None\n    return make_plugin()\n"
+    text = other_model("other = Weighted()").replace("accelerator = Accelerator()", f"{perhaps}\n\n{made}")
+    assert bool(findings(text, "DDP-METHOD")) is wrapped
+
+
 PREPARE = "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)"
 SCALED = """\
 class Scaled(nn.Module):

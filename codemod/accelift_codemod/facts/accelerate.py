@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts import Facts, parts
+from accelift_codemod.facts import Facts, executed, parts
 from accelift_codemod.facts.calls import Calls
 from accelift_codemod.facts.classes import is_class_method, is_static
 from accelift_codemod.facts.expressions import Expressions
@@ -35,6 +36,8 @@ _PREPARES = frozenset({"prepare", "prepare_model", "prepare_data_loader", "prepa
 # What these return is the same on every process, or made of the values of all of them.
 GATHERS = frozenset("gather gather_for_metrics reduce batch_mean gather_object broadcast broadcast_object_list".split())
 _JOINED = GATHERS | {"pad_across_processes", "check_trigger"}
+# What no process does by itself, so that whoever runs a function with one of these runs it on all.
+_BY_ALL = _JOINED | _PREPARES | {"accumulate", "backward", "clip_grad_norm_", "wait_for_everyone"}
 
 
 class _Calls(Calls):
@@ -256,6 +259,17 @@ class AccelerateResolver(Resolver):
         self.index.parents[read] = self.index.parents[place]
         return read
 
+    @cached_property
+    def run_by_all(self) -> frozenset[Function]:
+        """The functions that every process runs, if any does: they call what an accelerator does on all together."""
+        calls = (call for name in _BY_ALL for call in self.index.methods.get(name, ()))
+        homes = {
+            self.index.function(call)
+            for call in calls
+            if isinstance(call.func, ast.Attribute) and any(map(is_accelerator, self.values(call.func.value)))
+        }
+        return frozenset(home for home in homes if isinstance(home, FUNCTIONS))
+
     def is_prepared(self, value: Value) -> bool:
         """Whether a value is what `prepare` returned."""
         return value.origin in self.prepared
@@ -276,6 +290,13 @@ class AccelerateFacts(Facts):
     def __init__(self, source: Source | Program) -> None:
         super().__init__(source)
         self.resolver = AccelerateResolver(self.index, self.instances)
+
+    @cached_property
+    def executed(self) -> frozenset[ast.AST]:
+        """The functions that running the script may run; of a file of trainers for other scripts, these, too."""
+        found = executed.functions(self.resolver)
+        trainers = [f for f in self.resolver.run_by_all if self.same_file(f, self.tree.body[-1])]
+        return found if not found.isdisjoint(trainers) else executed.functions(self.resolver, trainers)
 
 
 def is_accelerator(value: Value) -> bool:

@@ -26,8 +26,9 @@ _SERVERS = frozenset(
 )
 
 
-def functions(resolver: Resolver) -> frozenset[ast.AST]:
-    """The functions that running the script may run."""
+def functions(resolver: Resolver, started: Iterable[Function] = ()) -> frozenset[ast.AST]:
+    """The functions that running the script may run, those that others start included: with all methods of its class
+    where that is a method."""
     index = resolver.index
     named: _Graph = {}
     naming: _Graph = {}
@@ -49,7 +50,11 @@ def functions(resolver: Resolver) -> frozenset[ast.AST]:
         for user, command in keeping:
             if command in trains:
                 named.setdefault(user, []).append(command)
-    return frozenset(one for one in _reached([None], named) if one is not None)
+    first: list[_Home] = [None]
+    for function in started:
+        cls = index.parents.get(function)
+        first += [s for s in cls.body if isinstance(s, FUNCTIONS)] if isinstance(cls, ast.ClassDef) else [function]
+    return frozenset(one for one in _reached(first, named) if one is not None)
 
 
 def _run_by(resolver: Resolver, owner: Scope, name: str) -> Iterator[ast.AST]:

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from accelift_codemod.facts.absent import Absent
 from accelift_codemod.facts.accelerate import AccelerateResolver, is_state
@@ -23,6 +24,7 @@ _COUNTS = frozenset({"num_processes", "use_distributed", "distributed_type"})
 # What is registered with these runs where the other is called.
 _HOOKS = {"register_save_state_pre_hook": "save_state", "register_load_state_pre_hook": "load_state"}
 _PROCESS = frozenset("rank ranks main master process processes proc primary leader chief".split())
+_STEPS = 4  # from one function to those that call it
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -205,18 +207,13 @@ class Ranks:
                 if any(mentions_process(d) for d in parent.decorator_list):
                     return True
                 places = self.calls_of(parent, node) or self.timeline.handed_on(parent)
-                return bool(places) and depth < 6 and all(self.perhaps_alone(s, depth + 1) for s in places)
+                if not places:
+                    return bool(self._sites(parent))  # no call gives the flags that it needs
+                return depth < 6 and all(self.perhaps_alone(s, depth + 1) for s in places)
         return False
 
     def calls_of(self, function: Function, node: ast.AST) -> list[ast.Call]:
         """The calls of a function that may come to a node in it: except with False for a flag it needs."""
-        sites = [*self.resolver.sites(function), *self._hooked(function)]
-        owner = self.index.parents.get(function)
-        method = isinstance(owner, ast.ClassDef)
-        if method and not sites:  # what is called of an object that cannot be followed may be this
-            sites = self._of_unknown(function.name)
-        if method and function.name == "__init__":
-            sites += self.resolver.sites(owner)  # type: ignore[arg-type]
         flags = {p.arg: p for p in parameters(function.args)}
         needed: set[str] = set()
         child = node
@@ -229,34 +226,51 @@ class Ranks:
                 needed |= {t.id for t in every if isinstance(t, ast.Name) and t.id in flags}
             child = parent
         found = []
-        for call in sites:
+        for call in self._sites(function):
             given = self.resolver.bind(call, function)
             values = [] if given is None else [given.get(n, default(function, flags[n])) for n in needed]
             if not any(isinstance(v, ast.Constant) and not v.value for v in values):
                 found.append(call)
         return found
 
+    def _sites(self, function: Function) -> list[ast.Call]:
+        """The calls that may run a function."""
+        sites = [*self.resolver.sites(function), *self._hooked(function)]
+        owner = self.index.parents.get(function)
+        if isinstance(owner, ast.ClassDef):
+            # What is called of an object that cannot be followed may be this.
+            sites = sites or self._of_unknown(function.name)
+            sites += self.resolver.sites(owner) if function.name == "__init__" else []
+        return sites
+
     def _of_unknown(self, name: str) -> list[ast.Call]:
         """The calls of methods of a name of objects that cannot be followed."""
-        named = self.index.methods.get(name, [])
-        return [c for c in named if self.resolver.callee(c) is None and self._is_unknown(c.func)]
+        return [call for call in self.index.methods.get(name, []) if self._is_unknown(call.func)]
 
     def _is_unknown(self, method: ast.expr) -> bool:
-        """Whether a method that is asked for is of nothing that a library has made, as far as can be followed."""
+        """Whether a method that is asked for is of nothing that a library has made, or that can be followed."""
+        call = self.index.parents.get(method)
+        if isinstance(call, ast.Call) and call.func is method and self.resolver.callee(call) is not None:
+            return False
         of_library = isinstance(method, ast.Attribute) and self._of_state(method.value)
         return not of_library and self.resolver.qualified(method) is None
 
-    def from_elsewhere(self, node: ast.AST) -> bool:
-        """Whether only something unknown may run the function around a node: a method that nothing here calls by its
-        name, or a hook of what nothing here does."""
+    def from_elsewhere(self, node: ast.AST, steps: int = _STEPS) -> bool:
+        """Whether only something unknown may run the function around a node, and that on one process, too: a method
+        that nothing here calls by its name, a hook of what nothing here does, or what is only called from there."""
         function = self.index.function(node)
-        if function is None or self.resolver.sites(function):
+        if not isinstance(function, FUNCTIONS) or function in self.resolver.run_by_all:
             return False
+        if sites := self.resolver.sites(function) if steps else []:
+            elsewhere = [site for site in sites if self.from_elsewhere(site, steps - 1)]
+            return bool(elsewhere) and all(site in elsewhere or self.perhaps_alone(site) for site in sites)
         if isinstance(self.index.parents.get(function), ast.ClassDef):
             name = function.name
             asked = any(map(self._is_unknown, self.index.attributes.get(name, [])))
             return not (asked or name.startswith("__") or name == "forward")
-        return self._is_hook(function) and not any(True for _ in self._hooked(function))
+        if self._is_hook(function):
+            return not any(True for _ in self._hooked(function))
+        return steps < _STEPS and not self.timeline.handed_on(function)
 
     def _is_hook(self, function: Function) -> bool:
         return any(
@@ -290,13 +304,38 @@ class Ranks:
     def _asks(self, test: ast.AST) -> bool:
         if any(isinstance(n, ast.Name) and n.id == "__name__" for n in walk(test)):
             return False
-        if mentions_process(test):
+        if mentions_process(test) or any(_last_name(n) in self._flags for n in walk(test)):
             return True
         return any(isinstance(n, ast.Name) and any(map(mentions_process, self._held_by_all(n))) for n in walk(test))
+
+    @cached_property
+    def _flags(self) -> set[str]:
+        """The names of variables, attributes and arguments that may be set to whether this is some process:
+        `Tracker(quiet=rank != 0)`. Names are read here only to be silent."""
+        given = [(k.arg, k.value) for call in self.index.calls for k in call.keywords if k.arg]
+        bindings = [bs for scope in self.index.scopes.values() for bs in scope.bindings.values()]
+        bindings += self.index.attribute_bindings.values()
+        given += [(b.name, b.value) for bs in bindings for b in bs if b.how is How.ASSIGN and b.value and not b.path]
+        found: set[str] = set()
+        for _ in range(_STEPS):
+            found |= {name.rpartition(".")[2] for name, value in given if _is_flag(value, found)}
+        return found
 
     def innermost_loop(self, node: ast.AST) -> ast.AST | None:
         """The loop whose iteration a `break` or `continue` ends."""
         return next((loop for loop in self.index.enclosing_loops(node) if isinstance(loop, LOOPS)), None)
+
+
+def _is_flag(node: ast.expr, known: set[str]) -> bool:
+    """Whether an expression tells whether this is some process, or is one of the known names."""
+    if isinstance(node, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
+        return mentions_process(node) or any(_last_name(n) in known for n in walk(node))
+    return _last_name(node) in _ALONE | known
+
+
+def _last_name(node: ast.AST) -> str:
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return name.rpartition(".")[2]
 
 
 def mentions_process(node: ast.AST) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import cached_property
 
-from accelift_codemod.facts import gradients
+from accelift_codemod.facts import gradients, plugins
 from accelift_codemod.facts.accelerate import AccelerateFacts, is_accelerator, is_state
 from accelift_codemod.facts.chance import drawn_from
 from accelift_codemod.facts.fetching import Fetching
@@ -109,9 +109,8 @@ class World:
     @cached_property
     def wraps(self) -> bool:
         """Whether models are wrapped in DistributedDataParallel, as far as the script says: nothing else is set up."""
-        others = ("fsdp_plugin", "parallelism_config", "deepspeed_plugin", "deepspeed_plugins", "megatron_lm_plugin")
         stand_ins = ("DummyOptim", "DummyScheduler", "MegatronLMDummyScheduler")  # where these make the optimizer
-        return not any(map(self.mentions, (*others, *stand_ins)))
+        return not any(map(self.mentions, stand_ins)) and not plugins.sets_up_another(self.resolver)
 
     def wrapped(self, model: Value) -> bool:
         """Whether there is a wrapper around a prepared model on several processes: it has parameters to train."""

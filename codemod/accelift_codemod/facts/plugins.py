@@ -1,0 +1,37 @@
+"""Which other ways of sharing a model out than DistributedDataParallel a script sets up."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.resolve import Resolver
+
+_SETTINGS = frozenset("fsdp_plugin parallelism_config deepspeed_plugin deepspeed_plugins megatron_lm_plugin".split())
+_STEPS = 4  # from one variable or function to another
+
+
+def sets_up_another(resolver: Resolver) -> bool:
+    """Whether a call is certainly given such a setting: to ask for one (`accelerator.state.fsdp_plugin`) sets up none,
+    nor does one that is None unless the command line says otherwise."""
+    index = resolver.index
+    stored = any(isinstance(n.ctx, ast.Store) for name in _SETTINGS for n in index.attributes.get(name, ()))
+    given = (k.value for call in index.calls for k in call.keywords if k.arg in _SETTINGS)
+    return stored or any(not _perhaps_none(resolver, value) for value in given)
+
+
+def _perhaps_none(resolver: Resolver, node: ast.expr | None, steps: int = _STEPS) -> bool:
+    if isinstance(node, ast.Constant):
+        return node.value is None
+    if isinstance(node, ast.IfExp):
+        return any(_perhaps_none(resolver, branch, steps) for branch in (node.body, node.orelse))
+    if not steps:
+        return False
+    if isinstance(node, ast.Name):
+        held = [b.value for b in resolver.bindings(node) if b.how is How.ASSIGN and not b.path]
+        return any(_perhaps_none(resolver, value, steps - 1) for value in held)
+    if isinstance(node, ast.Call):
+        function = resolver.callee(node)
+        returns = resolver.returns(function) if isinstance(function, FUNCTIONS) else []
+        return any(_perhaps_none(resolver, statement.value, steps - 1) for statement in returns)
+    return False
