@@ -142,7 +142,7 @@ def test_what_distributions_draw_is_noise(made: str, noisy: bool) -> None:
     [
         ("torch.softmax(x, 1).multinomial(1)", True),
         ("x.sigmoid().bernoulli()", True),
-        ("rng.multinomial(2, [0.5, 0.5])", False),  # of a generator with a seed
+        ("rng.multinomial(2, [0.5, 0.5])", False),  # of a generator without a seed
         ("x.masked_fill(x > 2, 0.0)", False),
     ],
 )
@@ -153,7 +153,7 @@ def test_what_a_tensor_is_drawn_by_is_noise(drawn: str, noisy: bool) -> None:
     net += f"\n    def pick(self, x):\n        return {drawn}\n"
     text = script(
         imports="import numpy as np",
-        setup="rng = np.random.default_rng(3)",
+        setup="rng = np.random.default_rng()",
         definitions=net,
         model="model = Deep().to(device)",
     )
@@ -259,6 +259,28 @@ def test_noise_and_dropout_are_told_apart() -> None:
     )
     assert findings(text) == ["RNG-SAMENOISE", "RNG-SAMENOISE"]
     assert messages(text)[0] == DROPOUT
+
+
+OWN = "add the process's index to the seed of `rng`"
+
+
+@pytest.mark.parametrize(
+    ("made", "noise", "told"),
+    [
+        ("np.random.default_rng(0)", "x + torch.from_numpy(rng.normal(size=x.shape))", True),
+        ("np.random.RandomState(0)", "x + rng.rand()", True),
+        ("random.Random(0)", "x * rng.random()", True),
+        ("torch.Generator().manual_seed(0)", "x + torch.randn(8, generator=rng)", True),
+        ("np.random.default_rng()", "x + torch.from_numpy(rng.normal(size=x.shape))", False),
+        ("np.random.default_rng(0)", "x if rng.random() < 0.5 else -x", False),
+        ("np.random.default_rng(0)", "[x, -x][rng.integers(0, 2)]", False),
+        ("random.Random(0)", "x + len(str(rng.getstate()))", False),
+    ],
+)
+def test_noise_of_generators_of_the_scripts_own(made: str, noise: str, told: bool) -> None:
+    slots = {"imports": "import random\nimport numpy as np", "forward": FORWARD.format(noise)}
+    found = scripts.convert(script(setup=f"rng = {made}", **slots)).findings
+    assert [f.remedy for f in found if f.code == "RNG-SAMENOISE"] == [OWN] * told
 
 
 @pytest.mark.parametrize("drawn", ["torch.randn_like(p)", "torch.randn_like(p.grad)", "torch.randn(p.shape)"])

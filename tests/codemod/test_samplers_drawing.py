@@ -122,3 +122,25 @@ def test_an_order_that_is_the_same_or_no_samplers() -> None:
 
 def told_by(slots: dict[str, str], **more: str) -> list[str]:
     return [code for code in findings(script(**slots, **more)) if code == "DATA-SAMPLER-RNG"]
+
+
+@pytest.mark.parametrize(
+    ("made", "deals", "expected"),
+    [
+        ("self.jitter = np.random.rand(64)", "iter(range(64))", []),
+        ("self.order = np.random.permutation(64)", "iter(self.order)", ["DATA-SAMPLER-RNG"]),
+        (
+            "order = list(range(64)); random.shuffle(order); self.order = order",
+            "iter(self.order)",
+            ["DATA-SAMPLER-RNG"],
+        ),
+        ("self.order = list(range(64)); random.shuffle(self.order)", "iter(self.order)", ["DATA-SAMPLER-RNG"]),
+        ("self.first = np.random.permutation(64); self.order = self.first[::-1]", "self.deal()", ["DATA-SAMPLER-RNG"]),
+    ],
+)
+def test_what_a_sampler_draws_when_it_is_made_matters_if_it_is_dealt(
+    made: str, deals: str, expected: list[str]
+) -> None:
+    definitions = SAMPLER.format(f"return {deals}\n\n    def deal(self):\n        return iter(self.order)")
+    definitions = definitions.replace("self.rows = rows", f"self.rows = rows; {made}")
+    assert told_by({"imports": IMPORTS, "definitions": definitions}, loader=LOADER) == expected

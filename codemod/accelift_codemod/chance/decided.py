@@ -8,6 +8,7 @@ from functools import partial
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, torch_ops
+from accelift_codemod.facts.chance import own_generator
 from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS, How
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.memo import kept
@@ -33,7 +34,10 @@ def decides_something(draft: Draft, call: ast.Call) -> bool:
 
 def _is_one(draft: Draft, call: ast.Call) -> bool:
     """Whether a call surely draws one number: several, as places, pick one thing for each row."""
+    own = own_generator(draft.facts.resolver, call)
     module, _, name = (draft.facts.resolver.qualified(call.func) or "").rpartition(".")
+    if own is not None and isinstance(call.func, ast.Attribute):
+        module, name = {"numpy": "numpy.random"}.get(own[1], own[1]), call.func.attr
     parent = draft.facts.index.parents.get(call)
     if module == "random" or (isinstance(parent, ast.Attribute) and parent.attr == "item"):
         return True

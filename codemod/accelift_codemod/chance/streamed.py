@@ -7,12 +7,13 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.chance import seeds
-from accelift_codemod.chance.picked import SAMPLERS
+from accelift_codemod.chance.picked import SAMPLERS, loads
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.onward import Read, object_reads, reached
 
 _ORDERS = frozenset({"randperm", "permutation", "shuffle"})
 _STREAM = "torch.utils.data.IterableDataset"
@@ -53,9 +54,24 @@ def made(draft: Draft) -> Iterator[tuple[ast.Call, ast.ClassDef]]:
         maker = draft.facts.resolver.method(cls, "__init__")
         functions = (maker, *(f for s in maker.body for f in draft.blueprint.timeline.calls_into(s))) if maker else ()
         calls = (n for f in functions for n in walk(f) if isinstance(n, ast.Call))
-        drawn = next((c for c in calls if _is_unseeded(draft, c)), None)
+        drawn = next((c for c in calls if _is_unseeded(draft, c) and _is_dealt(draft, c, cls)), None)
         if drawn is not None:
             yield drawn, cls
+
+
+def _is_dealt(draft: Draft, call: ast.Call, cls: ast.ClassDef) -> bool:
+    """Whether what a sampler draws when it is made is read where it deals."""
+    methods = [draft.facts.resolver.method(cls, name) for name in ("__iter__", "__len__")]
+    if methods[0] is None:
+        return True  # a class of a library deals
+    dealing = {
+        f for m in methods if m for f in (m, *(f for s in m.body for f in draft.blueprint.timeline.calls_into(s)))
+    }
+    alone = isinstance(draft.facts.index.parents[call], ast.Expr)  # `shuffle(self.order)`
+    starts: list[Read] = [call]
+    for shuffled in call.args if alone else ():
+        starts += loads(draft, shuffled) if isinstance(shuffled, ast.Name) else object_reads(draft, shuffled)
+    return any(draft.facts.index.function(read) in dealing for read in reached(draft, starts, tests=True))
 
 
 def _samplers(draft: Draft) -> Iterator[ast.ClassDef]:

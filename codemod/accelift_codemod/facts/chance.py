@@ -54,12 +54,17 @@ def stream(resolver: Resolver, call: ast.Call) -> str:
     given = next((k.value for k in call.keywords if k.arg == "generator"), None)
     if given is not None:
         return ast.unparse(given) if drawn_by(resolver, call) else ""
+    own = own_generator(resolver, call)
+    return ast.unparse(own[0]) if own is not None else drawn_from(resolver, call)
+
+
+def own_generator(resolver: Resolver, call: ast.Call) -> tuple[ast.expr, str] | None:
+    """The generator of the script's own that a call is a method of, and the library that it is of: numpy or random."""
     func = call.func
-    if isinstance(func, ast.Attribute) and any(
-        resolver.qualified(made.func) in _GENERATORS for made in _makers(resolver, func.value)
-    ):
-        return ast.unparse(func.value)
-    return drawn_from(resolver, call)
+    if not isinstance(func, ast.Attribute) or func.attr in _NOT_DRAWN:
+        return None
+    makers = (resolver.qualified(made.func) for made in _makers(resolver, func.value))
+    return next(((func.value, name.partition(".")[0]) for name in makers if name in _GENERATORS), None)
 
 
 def drawn_by(resolver: Resolver, call: ast.Call) -> str:

@@ -28,7 +28,12 @@ class Fills:
     """What is put into the container in a variable, in source order, where it goes by that name."""
 
     entries: list[Fill] = field(default_factory=list)
-    otherwise: bool = False  # it is changed in other ways, too
+    others: list[ast.expr] = field(default_factory=list)  # what changes it in other ways
+
+    @property
+    def otherwise(self) -> bool:
+        """Whether it is changed in other ways, too."""
+        return bool(self.others)
 
     @cached_property
     def keys(self) -> frozenset[object]:
@@ -48,14 +53,15 @@ def find(index: Index, loads: Iterable[ast.Name]) -> Fills:
         parent = index.parents.get(load)
         if isinstance(parent, ast.Subscript):
             if parent.value is load and not isinstance(parent.ctx, ast.Load):
-                found.otherwise |= not _assigned(index, parent, found.entries)
+                if not _assigned(index, parent, found.entries):
+                    found.others.append(parent)
             continue
         call = index.parents.get(parent) if isinstance(parent, ast.Attribute) else None
         if isinstance(parent, ast.Attribute) and isinstance(call, ast.Call) and call.func is parent:
             if parent.attr == "append" and len(call.args) == 1 and isinstance(index.parents[call], ast.Expr):
                 found.entries.append(Fill(call, call.args[0], None))
             elif parent.attr in _CHANGING:
-                found.otherwise = True
+                found.others.append(call)
     return found
 
 

@@ -19,7 +19,7 @@ from accelift_codemod.measured.asked import deciding, weighs_numbers
 from accelift_codemod.measured.averaging import averaging
 from accelift_codemod.measured.by_clock import timed
 from accelift_codemod.measured.choices import SPELLED, choices, weighs_up
-from accelift_codemod.measured.pieces import as_many, numbered, numbers
+from accelift_codemod.measured.pieces import alike, as_many, filled_apart, numbered, numbers
 from accelift_codemod.measured.shares import contents, local_names
 from accelift_codemod.measured.steering import acts, keeps_checkpoint, leaving_matters, meets, sets_group, updates
 from accelift_codemod.measured.sums import Loop, containers
@@ -266,7 +266,9 @@ def goes_by(draft: Draft, test: ast.expr, local: set[str], kept: set[str]) -> bo
     """Whether a test may come out otherwise where some variables are other ones."""
     if settled.outcome(draft.facts.resolver, test) is not None:
         return False
-    read = (n for n in loads(test) if n.id in local and not _counts(draft, n, kept))
+    read = (
+        n for n in loads(test) if n.id in local and not _counts(draft, n, kept, local) and not alike(draft, n, local)
+    )
     return not all(numbers(draft, name, local) for name in read)
 
 
@@ -288,7 +290,7 @@ def _leaving(
 def _reached(draft: Draft, statement: ast.If | ast.While, local: set[str], kept: set[str]) -> Iterator[Finding]:
     """What goes by the number of an iteration that only some processes come to, and matters beyond their loop. Of a
     backward pass the loop itself is told of."""
-    tested = [n for n in loads(statement.test) if n.id in local and not _counts(draft, n, kept)]
+    tested = [n for n in loads(statement.test) if n.id in local and not _counts(draft, n, kept, local)]
     uneven = next((i for n in tested for i in numbered(draft, n) if not as_many(draft, i, local)), None)
     if uneven is None or settled.outcome(draft.facts.resolver, statement.test) is not None:
         return
@@ -305,10 +307,11 @@ def _goes_back(draft: Draft, iterated: ast.expr) -> bool:
     return isinstance(loop, (ast.For, ast.AsyncFor)) and draft.facts.loops.reaches_backward(loop.body)
 
 
-def _counts(draft: Draft, name: ast.Name, kept: set[str]) -> bool:
+def _counts(draft: Draft, name: ast.Name, kept: set[str], local: set[str]) -> bool:
     """Whether it is only asked how much a list has that each iteration fills."""
     parent = draft.facts.index.parents[name]
-    return name.id in kept and isinstance(parent, ast.Call) and draft.facts.resolver.builtin(parent.func) == "len"
+    asks = isinstance(parent, ast.Call) and draft.facts.resolver.builtin(parent.func) == "len"
+    return asks and name.id in kept and not filled_apart(draft, name, local)
 
 
 def _asks_for_one_row(draft: Draft, node: Loop, statement: ast.If | ast.While) -> bool:

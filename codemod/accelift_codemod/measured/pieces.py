@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Role
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.tree import walk
@@ -12,12 +13,15 @@ from accelift_codemod.facts.tree import walk
 _VIEWS = frozenset({"items", "values", "keys", "copy"})  # of a dict
 _SAME = frozenset({"enumerate", "reversed", "list", "tuple", "sorted", "iter"})
 _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp)
+_TESTS = (ast.If, ast.While, ast.IfExp, ast.BoolOp, ast.UnaryOp)
+_KEEPS_ON = frozenset("detach clone cpu to item tolist numpy copy".split())  # methods that give something
 _STEPS = 6
+_Taken = frozenset[tuple[str, bool]]  # variables, and whether it is about what they are filled with
 
 
-def as_many(draft: Draft, node: ast.expr, local: set[str], steps: int = _STEPS) -> bool:
+def as_many(draft: Draft, node: ast.expr, local: set[str], steps: int = _STEPS, taken: _Taken = frozenset()) -> bool:
     """Whether there are as many pieces in what a process has as in what any other one has; `local` are the variables
-    of a loop that differ from process to process."""
+    of a loop that differ from process to process, `taken` those of which that is taken for granted, as it is asked."""
     if steps == 0:
         return False
     if isinstance(node, (ast.List, ast.Tuple)):
@@ -39,17 +43,30 @@ def as_many(draft: Draft, node: ast.expr, local: set[str], steps: int = _STEPS) 
     if isinstance(node, ast.Call):
         return _of_call(draft, node, local, steps - 1)
     if isinstance(node, ast.Name):
-        if node.id not in local:
-            return True
-        bindings = draft.facts.resolver.bindings(node)
-        owner = draft.facts.index.scope(node).owner(node.id)
-        added = [b for b in owner.bindings.get(node.id, []) if b.how is How.AUGMENT] if owner is not None else []
-        return (
-            bool(bindings)
-            and all(_of_binding(draft, b, local, steps - 1) for b in bindings)
-            and all(_adds(draft, b, local, steps - 1) for b in added)
-        )
+        return node.id not in local or _is_filled_alike(draft, node, local, steps - 1, taken)
     return not _differs(node, local)
+
+
+def alike(draft: Draft, read: ast.Name, local: set[str], steps: int = _STEPS, taken: _Taken = frozenset()) -> bool:
+    """Whether a read of a variable only asks how much is in it, or whether there is something, and every process sets,
+    fills and empties it in the same iterations."""
+    parent = draft.facts.index.parents[read]
+    if isinstance(parent, ast.Compare) and all(isinstance(op, (ast.Is, ast.IsNot)) for op in parent.ops):
+        return _is_set_alike(draft, read, local, steps, taken)
+    asks = isinstance(parent, ast.Call) and draft.facts.resolver.builtin(parent.func) == "len"
+    if asks or (isinstance(parent, _TESTS) and getattr(parent, "test", read) is read):
+        return _is_filled_alike(draft, read, local, steps, taken)
+    return False
+
+
+def filled_apart(draft: Draft, read: ast.Name, local: set[str]) -> bool:
+    """Whether some processes surely may put something into the list in a variable, or take it out, that others do not:
+    `if loss > 1: hard.append(x)`."""
+    owner = draft.facts.index.scope(read).owner(read.id)
+    fills = draft.facts.resolver.fills(owner, read.id) if owner is not None else None
+    changes = [*(fill.node for fill in fills.entries), *fills.others] if fills is not None else []
+    taken = frozenset({(read.id, True)})
+    return any(_is_chosen(draft, change, local, _STEPS, taken) for change in changes)
 
 
 def numbers(draft: Draft, name: ast.Name, local: set[str]) -> bool:
@@ -107,34 +124,87 @@ def _number(draft: Draft, node: ast.expr, local: set[str], steps: int) -> bool:
     return not _differs(node, local)
 
 
-def _of_binding(draft: Draft, binding: Binding, local: set[str], steps: int) -> bool:
-    """The same of what a variable is set to, with all that is put into it later."""
-    if binding.how is not How.ASSIGN or binding.path or binding.value is None:
+def _is_filled_alike(draft: Draft, name: ast.Name, local: set[str], steps: int, taken: _Taken) -> bool:
+    """The same of what a variable is set to, with all that is put into it and taken out of it later."""
+    owner = draft.facts.index.scope(name).owner(name.id)
+    if owner is None or (name.id, True) in taken:
+        return owner is not None
+    taken |= {(name.id, True)}
+    bindings = draft.facts.resolver.bindings(name)
+    for bound in bindings:
+        if bound.how is not How.ASSIGN or bound.path or bound.value is None:
+            return False
+        if not as_many(draft, bound.value, local, steps, taken):
+            return False
+    added = [b for b in owner.bindings.get(name.id, []) if b.how is How.AUGMENT]
+    fills = draft.facts.resolver.fills(owner, name.id)
+    changes = [b.node for b in (*(bindings if len(bindings) > 1 else ()), *added)]
+    changes += [*(fill.node for fill in fills.entries), *fills.others]
+    return (
+        bool(bindings)
+        and all(b.value is not None and as_many(draft, b.value, local, steps, taken) for b in added)
+        and all(fill.key is None or not _differs(fill.key, local) for fill in fills.entries)
+        and all(_changes_alike(draft, other, local, steps, taken) for other in fills.others)
+        and all(_always(draft, change, local, steps, taken) for change in changes)
+    )
+
+
+def _changes_alike(draft: Draft, change: ast.expr, local: set[str], steps: int, taken: _Taken) -> bool:
+    """Whether a call puts as much into a list, or takes as much out of it, on every process."""
+    if not (isinstance(change, ast.Call) and isinstance(change.func, ast.Attribute)):
         return False
-    if not as_many(draft, binding.value, local, steps):
+    if change.func.attr == "extend":
+        return all(as_many(draft, argument, local, steps, taken) for argument in change.args)
+    kept = change.func.attr in ("clear", "insert", "sort", "reverse")
+    return kept or (change.func.attr == "pop" and not any(_differs(a, local) for a in change.args))
+
+
+def _is_set_alike(draft: Draft, name: ast.Name, local: set[str], steps: int, taken: _Taken) -> bool:
+    """Whether a variable is None on every process or on none."""
+    owner = draft.facts.index.scope(name).owner(name.id)
+    if owner is None or steps == 0 or (name.id, False) in taken:
+        return owner is not None and steps > 0
+    taken |= {(name.id, False)}
+    bindings = owner.bindings.get(name.id, [])
+    return bool(bindings) and all(
+        b.how in (How.PARAMETER, How.AUGMENT)
+        or (_is_known(draft, b, local, steps - 1, taken) and _always(draft, b.node, local, steps - 1, taken))
+        for b in bindings
+    )
+
+
+def _is_known(draft: Draft, bound: Binding, local: set[str], steps: int, taken: _Taken) -> bool:
+    """Whether what a variable is bound to is None wherever it is, or nowhere."""
+    value, given = bound.value, draft.facts.resolver.bound(bound)
+    if bound.how is How.LOOP or bound.path:
+        return bool(given) and all(v.role is Role.BATCH for v in given)
+    if bound.how is not How.ASSIGN or value is None:
         return False
-    fills = draft.facts.resolver.fills(binding.scope, binding.name)
-    keyed = all(fill.key is None or not _differs(fill.key, local) for fill in fills.entries)
-    return not fills.otherwise and keyed and all(_always(draft, fill.node, local, steps) for fill in fills.entries)
+    if isinstance(value, ast.Name) and value.id in local:
+        return _is_set_alike(draft, value, local, steps, taken)
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _KEEPS_ON:
+        return True
+    made = isinstance(value, (ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.ListComp, ast.BinOp))
+    return made or draft.facts.kinds.of(value) is not None or not _differs(value, local)
 
 
-def _adds(draft: Draft, binding: Binding, local: set[str], steps: int) -> bool:
-    """The same of what is added to a variable: `losses += [third]`."""
-    value = binding.value
-    return value is not None and as_many(draft, value, local, steps) and _always(draft, binding.node, local, steps)
+def _always(draft: Draft, node: ast.AST, local: set[str], steps: int, taken: _Taken) -> bool:
+    """Whether something is done as often on every process: no test around it is on what differs, and no loop."""
+    tried = any(isinstance(statement, ast.Try) for statement in draft.facts.index.chain(node))
+    return not tried and not _is_chosen(draft, node, local, steps, taken)
 
 
-def _always(draft: Draft, node: ast.AST, local: set[str], steps: int) -> bool:
-    """Whether an entry is put in as often on every process: no test around it is on what differs, and no loop."""
+def _is_chosen(draft: Draft, node: ast.AST, local: set[str], steps: int, taken: _Taken) -> bool:
+    """Whether a test on what differs decides if something is done, or a loop over that how often."""
     for statement in draft.facts.index.chain(node):
-        if isinstance(statement, (ast.If, ast.While)) and _differs(statement.test, local):
-            return False
+        if isinstance(statement, (ast.If, ast.While)) and any(
+            n.id in local and not alike(draft, n, local, steps, taken) for n in loads(statement.test)
+        ):
+            return True
         if isinstance(statement, ast.For) and statement not in draft.blueprint.loops:
-            if not as_many(draft, statement.iter, local, steps):
-                return False
-        if isinstance(statement, ast.Try):
-            return False
-    return True
+            if not as_many(draft, statement.iter, local, steps, taken):
+                return True
+    return False
 
 
 def _differs(node: ast.AST, local: set[str]) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from accelift_codemod.facts.values import Evidence
 from accelift_codemod.plan import Edit, Finding, Outcome, Plan, Severity, Span, renamed_lines
 from accelift_codemod.project.program import QUALIFIED, Program, Unit
+from accelift_codemod.settling.said_once import told_once
 
 
 class CannotSpell(Exception):
@@ -30,7 +31,7 @@ def divide(program: Program, plan: Plan) -> dict[Unit, Plan]:
         findings.setdefault(unit, []).append(_finding(program, unit, finding))
     found = {}
     for unit in dict.fromkeys([program.entry, *edits, *findings]):
-        own = tuple(findings.get(unit, ()))
+        own = tuple(sorted(told_once(findings.get(unit, ())), key=lambda f: (f.line, f.code)))
         worrying = any(f.severity is not Severity.NOTE for f in own)
         outcome = Outcome.CONVERTED_WITH_FINDINGS if worrying else Outcome.CONVERTED
         if unit not in edits:

@@ -11,7 +11,7 @@ from accelift_codemod.chance.decided import decides, decides_something, of_batch
 from accelift_codemod.chance.noise import in_making
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, torch_ops
-from accelift_codemod.facts.chance import SEEDS, drawn_from, of_distribution
+from accelift_codemod.facts.chance import SEEDS, drawn_from, of_distribution, own_generator
 from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS, How
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.networks import gradient_hooks, ready_networks
@@ -206,12 +206,13 @@ class Notes(Rule):
             told += f", and give `{draft.facts.short(decided)}`, which has to be the same everywhere, its own generator"
         for kind, what in whats.items():
             if kind in first and self._is_seeded(draft, kind, first[kind]):
+                own = self._generator(draft, first[kind])
                 yield draft.finding(
                     "RNG-SAMENOISE",
                     Severity.NOTE,
                     first[kind],
                     f"{what} the same on every process, as the script seeds them alike",
-                    told,
+                    told if own is None else f"add the process's index to the seed of `{draft.facts.short(own)}`",
                 )
 
     def _computes_alike(self, draft: Draft) -> bool:
@@ -221,6 +222,8 @@ class Notes(Rule):
 
     def _is_seeded(self, draft: Draft, kind: str, call: ast.Call) -> bool:
         """Whether the script may seed what is drawn from: otherwise every process draws other numbers."""
+        if seeds.unseeded(draft, call):
+            return False
         home = "torch" if kind == "dropout" else drawn_from(draft.facts.resolver, call)
         names = SEEDS.get(home, ())
         if home in ("numpy", "random") and kind in _IN_WORKERS and self._may_be_in_worker(draft, call):
@@ -273,19 +276,26 @@ class Notes(Rule):
             return True
         if isinstance(call.func, ast.Attribute) and call.func.attr in _OF_TENSORS and not name:
             of = draft.facts.resolver.values(call.func.value)  # which is no generator of NumPy, say
-            return draft.facts.resolver.callee(call) is None and not any(v.name.startswith("numpy.") for v in of)
-        return of_distribution(draft.facts.resolver, call)
+            if draft.facts.resolver.callee(call) is None and not any(v.name.startswith("numpy.") for v in of):
+                return True
+        return of_distribution(draft.facts.resolver, call) or own_generator(draft.facts.resolver, call) is not None
 
     def _is_not_noise(self, draft: Draft, call: ast.Call, role: Role | None) -> bool:
         """Whether what a network draws only decides, for a whole batch, or what a data set draws, for one sample, is
         drawn by a generator that is made for that sample: `torch.Generator().manual_seed(index)`."""
         if role is Role.MODEL:
             return decides(draft, call)
-        given = next((k.value for k in call.keywords if k.arg == "generator"), None)
+        given = self._generator(draft, call)
         bound = draft.facts.resolver.bindings(given) if isinstance(given, ast.Name) else []
         here = draft.facts.index.function(call)
         made = (b.how is How.ASSIGN and draft.facts.index.function(b.node) is here for b in bound)
         return role is Role.DATASET and (isinstance(given, ast.Call) or (bool(bound) and all(made)))
+
+    def _generator(self, draft: Draft, call: ast.Call) -> ast.expr | None:
+        """The generator of the script's own that a call draws from."""
+        own = own_generator(draft.facts.resolver, call)
+        given = next((k.value for k in call.keywords if k.arg == "generator"), None)
+        return own[0] if own is not None else None if isinstance(given, ast.Constant) else given
 
     def _in_each_batch(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call is made by a network or a data set for each batch."""
