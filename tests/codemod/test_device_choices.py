@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
-from scripts import converted, creation, findings, script, unchanged
+from scripts import CREATED, converted, creation, findings, lifted, script, unchanged
 from test_create import SPLIT, with_options
 
 GET = """\
@@ -648,3 +648,29 @@ def test_flags_that_disagree_tell_nothing() -> None:
 def test_a_flag_that_is_set_again_by_another_name_is_asked_for_itself() -> None:
     text = converted(flagged("self.args.cuda", "not args.no_cuda", "other = args\nother.cuda = args.slow\n"))
     assert "cpu=not args.cuda," in text
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        ("    device = torch.device('mps')\n    print('by mps')", "    accelerator.print('by mps')"),
+        ("    device = torch.device('mps')", ""),
+        (
+            "    device = torch.device('mps')\n    print('by mps')\nelse:\n    print('by cuda')",
+            "    accelerator.print('by mps')\nelse:\n    accelerator.print('by cuda')",
+        ),
+    ],
+)
+def test_a_device_that_is_chosen_again_for_another_kind_is_bound_once(after: str, expected: str) -> None:
+    test = "if torch.backends.mps.is_available():\n"
+    chosen = "device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n"
+    text = script(device=f"{chosen}{test}{after}", batch_end="z = torch.ones(3, device=device)")
+    bound = f"{CREATED}\ndevice = accelerator.device\n"
+    out = lifted(device=f"{bound}{test}{expected}" if expected else bound, batch_end="z = torch.ones(3, device=device)")
+    assert converted(text) == out
+
+
+def test_a_device_that_is_chosen_again_where_nothing_else_is_done_or_else() -> None:
+    chosen = "if torch.cuda.is_available():\n    device = 'cuda'\n    print('by cuda')\nelse:\n    device = 'cpu'\n    print('no')"
+    text = script(device=chosen, batch_end="z = torch.ones(3, device=device)")
+    assert converted(text).count("device = accelerator.device") == 2

@@ -533,3 +533,42 @@ def test_what_shows_a_measure_is_none(method: str, expected: list[str]) -> None:
         epoch_end="logger.scalar('epoch', epoch)\nprint(logger)",
     )
     assert told_of(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("shown", "named"),
+    [
+        ("text = f'{loss.item():.3f} {y.sum()}'\nprint(text)", ["loss", "y"]),
+        ("text = 'loss %.3f' % loss.item()\ntext += '!'\nprint(text)", ["loss"]),
+        ("form = '{} {}'\ntext = form.format(epoch, loss.item())\nprint(text)", ["loss"]),
+        ("part = f'{loss.item()}'\ntext = 'loss ' + part\nprint(text)", ["loss"]),
+        ("text = str(epoch)\nvalue = loss.item()\nprint(text, value)", ["value"]),
+        ("numbers = [loss.item()]\nprint(numbers)", ["numbers"]),
+    ],
+)
+def test_of_a_text_the_numbers_in_it_are_named(shown: str, named: list[str]) -> None:
+    for slots in ({"batch_end": shown}, {"batch_end": shown.rpartition("\n")[0], "epoch_end": shown.rpartition("\n")[2]}):
+        (message,) = (f.message for f in convert(script(**slots)).plan.findings if f.code == "METRIC-TRAIN")
+        assert message.partition(" cover")[0] == ", ".join(f"`{name}`" for name in named)
+
+
+METER = """\
+class Meter:
+    def __init__(self):
+        self.total = 0.0
+
+    def update(self, value):
+        self.total += value
+
+    def reset(self):
+        self.total = 0.0
+
+    def show(self):
+        print(self.total)
+"""
+
+
+@pytest.mark.parametrize(("end", "expected"), [("", []), ("meter.reset()", []), ("meter.show()", ["METRIC-TRAIN"])])
+def test_a_meter_that_is_only_set_back_tells_nothing(end: str, expected: list[str]) -> None:
+    text = script(definitions=METER, setup="meter = Meter()", batch_end="meter.update(loss.item())", epoch_end=end)
+    assert findings(text) == expected

@@ -27,6 +27,7 @@ _ROWS_TO_FILES = frozenset({"csv.writer", "csv.DictWriter"})
 _CHECKPOINTS = frozenset({"torch.save", "torch.serialization.save"})
 _LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Raise)
 _KNOWN = frozenset({"torch", "torchvision", "numpy", "accelift", "accelerate"}) | sys.stdlib_module_names
+_EMPTIES = frozenset({"clear", "reset"})
 _STEPS = 4  # of functions that hand a file on
 
 
@@ -84,6 +85,19 @@ def how(draft: Draft, call: ast.Call) -> str:
     if prints(draft.facts.resolver, call.func) is not None or _logs(draft, call):
         return "prints"
     return "writes" if _writes(draft, call) else "records" if _records(draft, call) else ""
+
+
+def is_only_set(draft: Draft, call: ast.Call, read: ast.AST) -> bool:
+    """Whether a call is a method of an object that is read there, and tells nothing of it: `meter.reset()`."""
+    if not isinstance(call.func, ast.Attribute) or call.func.value is not read:
+        return False
+    if not call.args and not call.keywords and call.func.attr in _EMPTIES:
+        return True
+    method = draft.facts.resolver.callee(call)
+    if not isinstance(method, FUNCTIONS):
+        return False
+    functions = (method, *(f for s in method.body for f in draft.blueprint.timeline.calls_into(s)))
+    return not any(isinstance(n, ast.Call) and how(draft, n) for f in functions for n in walk(f))
 
 
 def _records(draft: Draft, call: ast.Call) -> bool:

@@ -346,7 +346,11 @@ accelerator = Accelerator(
             statement = draft.facts.index.statement(binding.node)
             device = self._device(draft, variable, state)
             if isinstance(statement, ast.Assign) and statement.targets == [binding.node]:
-                lines = [*kept_calls(draft, variable, binding), f"{variable.text} = {device}"]
+                lines = kept_calls(draft, variable, binding)
+                if not lines and _is_bound_before(draft, variable, statement):
+                    yield draft.edit(_RULE, statement, Operation.DROP, "it is that device already")
+                    continue
+                lines.append(f"{variable.text} = {device}")
                 yield draft.edit(_RULE, statement, Operation.SWAP, reason, "\n".join(lines))
             elif binding.path:  # unpacked from a call that gives something else, too
                 if self._survives(draft, variable):
@@ -440,6 +444,18 @@ accelerator = Accelerator(
                 "choose the device where the arguments are known, and pass it on",
             )
         yield from self._rebind(draft, variable, STATE)
+
+
+def _is_bound_before(draft: Draft, variable: DeviceVariable, statement: ast.Assign) -> bool:
+    """Whether a statement beside others, in a block, binds what the variable has been bound to just outside of that:
+    `if torch.backends.mps.is_available(): device = torch.device("mps")` after another choice."""
+    index, scope = draft.facts.index, variable.scope
+    if scope is None or len(scope.bindings[variable.name]) != len(variable.bindings):
+        return False  # something else takes its place in between
+    first = index.statement(variable.bindings[0].node)
+    block, place = index.block(first)
+    around = {*index.ancestors(statement)}.intersection(block[place + 1 :])
+    return isinstance(first, ast.Assign) and bool(around) and len(index.block(statement)[0]) > 1
 
 
 def _target(draft: Draft, variable: DeviceVariable) -> str:

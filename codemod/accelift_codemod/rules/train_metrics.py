@@ -12,7 +12,7 @@ from accelift_codemod.facts import BatchLoop, Role, position
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.parts import BATCH_LIKE
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured import chance_around
+from accelift_codemod.measured import chance_around, texts
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.averaging import averaging
 from accelift_codemod.measured.by_clock import timed_around
@@ -38,7 +38,7 @@ from accelift_codemod.measured.onward import (
     targets,
     with_callers,
 )
-from accelift_codemod.measured.said import remedy, said_inside
+from accelift_codemod.measured.said import is_only_set, remedy, said_inside
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.sums import (
     EVEN,
@@ -240,6 +240,9 @@ scheduler.step(running / len(loader))
         places |= {name: read for name, (read, _) in said.items() if name not in scaled and not whole.get(name)}
         told = {n.id for statements in entries.values() for n in loads(statements[0].target)}
         places = {name: place for name, place in places.items() if name not in told}
+        opened = texts.opened(draft, places, local)
+        ways |= {name: ways[told_by] for name, (_, told_by) in opened.items()}
+        places = {name: place for name, (place, _) in opened.items()}
         if places:
             holders = {holder for name in places for holder in accumulate(name.split(".")[:-1], "{}.{}".format)}
             printed = [name for name in places if name not in holders]
@@ -336,6 +339,8 @@ scheduler.step(running / len(loader))
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
                 if statement.value is read or draft.facts.loops.is_backward(statement.value):
                     continue  # nobody asks what the function returns; a loss is gone back from
+                if is_only_set(draft, statement.value, read):
+                    continue
                 return place
             more: list[Read] = []
             if isinstance(statement, (ast.Assign, ast.AugAssign)):  # `mean = sum(losses) / n`
