@@ -234,3 +234,29 @@ def test_a_function_that_sets_it_where_there_is_no_gpu() -> None:
     made = f"class Config:\n    place = 'cuda'\n\n\ndef load():\n    config = Config()\n    if {NO_GPU}:\n"
     made += "        config.place = 'cpu'\n    return config"
     assert creation(script(definitions=made, device="config = load()\ndevice = torch.device(config.place)")) == ASKED
+
+
+SHOWS = """\
+import json
+
+
+def show(options):
+    print(options)
+    json.dump(vars(options), open("options.json", "w"))
+
+
+def pass_on(options):
+    other.settle(options)
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "made_before"),
+    [("print(args)", True), ("show(args)", True), ("other.settle(args)", False), ("pass_on(args)", False)],
+)
+def test_what_only_shows_the_settings_does_not_change_them(call: str, made_before: bool) -> None:
+    text = with_options(f"{call}\n{BY_FLAG}", *OPTIONS, from_imports="import other", definitions=SHOWS)
+    out = converted(text)
+    shown = "accelerator.print(args)" if call.startswith("print") else f"\n{call}"
+    assert (out.index("= Accelerator(") < out.index(shown)) is made_before
+    assert "SAVE-RACE" not in findings(text)

@@ -671,6 +671,6 @@ def test_a_device_that_is_chosen_again_for_another_kind_is_bound_once(after: str
 
 
 def test_a_device_that_is_chosen_again_where_nothing_else_is_done_or_else() -> None:
-    chosen = "if torch.cuda.is_available():\n    device = 'cuda'\n    print('by cuda')\nelse:\n    device = 'cpu'\n    print('no')"
-    text = script(device=chosen, batch_end="z = torch.ones(3, device=device)")
+    arms = "if torch.cuda.is_available():\n    device = 'cuda'\n    print(1)\nelse:\n    device = 'cpu'\n    print(2)"
+    text = script(device=arms, batch_end="z = torch.ones(3, device=device)")
     assert converted(text).count("device = accelerator.device") == 2

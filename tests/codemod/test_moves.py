@@ -497,3 +497,26 @@ def test_a_model_that_is_handed_on_as_it_is_moved_keeps_its_move(use: str, stays
     output = converted(script(from_imports="from torchsummary import summary", model=f"model = Net()\n{use}"))
     moved = [line for line in output.splitlines() if "model" in line and ".to(" in line]
     assert [line.replace("accelerator.device", "device") for line in moved] == ([stays] if stays else [])
+
+
+PARSED = """\
+parser = argparse.ArgumentParser()
+parser.add_argument("--gpu", type=int, default=0)
+args = parser.parse_args()
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        ('f"cuda:{args.gpu}"', "accelerator.device"),
+        ('"cuda:" + str(args.gpu)', "accelerator.device"),
+        ('torch.device(f"cuda:{str(args.gpu)}")', "accelerator.device"),
+        ('f"cuda:{number}"', 'f"cuda:{number}"'),  # one for each of several
+        ('f"cpu{args.gpu}"', 'f"cpu{args.gpu}"'),
+    ],
+)
+def test_where_a_checkpoint_is_read_to(place: str, expected: str) -> None:
+    before = 'for number in range(2):\n    state = torch.load("a.pt", map_location={})'
+    out = converted(script(imports="import argparse", setup=PARSED, before=before.format(place)))
+    assert before.format(expected) in out

@@ -547,7 +547,10 @@ def test_what_shows_a_measure_is_none(method: str, expected: list[str]) -> None:
     ],
 )
 def test_of_a_text_the_numbers_in_it_are_named(shown: str, named: list[str]) -> None:
-    for slots in ({"batch_end": shown}, {"batch_end": shown.rpartition("\n")[0], "epoch_end": shown.rpartition("\n")[2]}):
+    for slots in (
+        {"batch_end": shown},
+        {"batch_end": shown.rpartition("\n")[0], "epoch_end": shown.rpartition("\n")[2]},
+    ):
         (message,) = (f.message for f in convert(script(**slots)).plan.findings if f.code == "METRIC-TRAIN")
         assert message.partition(" cover")[0] == ", ".join(f"`{name}`" for name in named)
 

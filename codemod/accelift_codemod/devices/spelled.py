@@ -11,7 +11,7 @@ from accelift_codemod.facts import How, Role
 from accelift_codemod.facts.gpu_numbers import CPU
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.showing import is_logging, prints
-from accelift_codemod.facts.tree import children
+from accelift_codemod.facts.tree import children, walk
 
 _SPELLED = (ast.Name, ast.Attribute, ast.Call, ast.JoinedStr, ast.BinOp)
 _MOVES = frozenset({"to", "cuda", "to_empty", "set_default_device", "startswith"})
@@ -34,6 +34,19 @@ def is_spelled(draft: Draft, node: ast.expr | None) -> bool:
     if isinstance(node, ast.Constant):
         return isinstance(node.value, str) and not CPU.match(node.value) and draft.facts.devices.is_device(node)
     return False
+
+
+def is_of_option(draft: Draft, node: ast.expr) -> bool:
+    """Whether the name of a GPU is put together of nothing but an option: `f"cuda:{args.gpu}"`, perhaps as a device."""
+    if isinstance(node, ast.Call) and draft.facts.resolver.qualified(node.func) == "torch.device":
+        node = node.args[0] if len(node.args) == 1 else node
+    if not isinstance(node, (ast.JoinedStr, ast.BinOp)) or not draft.facts.devices.is_device(node):
+        return False
+    reads = [n for n in walk(node) if isinstance(n, ast.Name) and draft.facts.resolver.builtin(n) is None]
+    return bool(reads) and all(
+        isinstance(draft.facts.index.parents[n], ast.Attribute) and Role.ARGUMENTS in draft.facts.resolver.roles(n)
+        for n in reads
+    )
 
 
 def handed(draft: Draft) -> Iterator[tuple[ast.Call, ast.expr]]:

@@ -39,7 +39,9 @@ def _is_text(draft: Draft, node: ast.AST, steps: int = _STEPS) -> bool:
         held = (b.how in (How.ASSIGN, How.AUGMENT) and not b.path and b.value for b in bindings)
         return bool(bindings) and all(isinstance(v, ast.expr) and _is_text(draft, v, steps - 1) for v in held)
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mod)):
-        return _is_text(draft, node.left, steps) or (isinstance(node.op, ast.Add) and _is_text(draft, node.right, steps))
+        return _is_text(draft, node.left, steps) or (
+            isinstance(node.op, ast.Add) and _is_text(draft, node.right, steps)
+        )
     if isinstance(node, ast.Call):
         func = node.func
         made = isinstance(func, ast.Attribute) and func.attr in _MADE and _is_text(draft, func.value, steps)

@@ -6,10 +6,14 @@ import ast
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.conditions import Condition
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 
 if TYPE_CHECKING:
     from accelift_codemod.reach.home import Home
+
+_DEPTH = 3  # of functions that hand on what they are given
+_ONLY_ASK = frozenset("print str repr format vars len type isinstance hasattr getattr id dict sorted list".split())
 
 
 def may_change(home: Home, statement: ast.stmt) -> bool:
@@ -95,11 +99,30 @@ def _changes(home: Home, leaf: Condition, statement: ast.stmt) -> bool:
     asked = ast.parse(f"({leaf.text})", mode="eval").body
     assert isinstance(asked, ast.Compare) and isinstance(asked.left, ast.Attribute)
     holders = {ast.dump(n) for n in walk(asked.left.value) if isinstance(n, (ast.Name, ast.Attribute))}
-    holds = (n for n in walk(statement) if isinstance(n, ast.Call))
-    if any(ast.dump(part) in holders for call in holds for part in _touched(call)):
+    if any(_hands_on(home, call, holders) for call in walk(statement) if isinstance(call, ast.Call)):
         return True
     called = (n for function in home.timeline.calls_into(statement) for n in walk(function))
     return any(_sets(n, asked.left.attr) for n in (*called, *walk(statement)))
+
+
+def _hands_on(home: Home, call: ast.Call, holders: set[str], depth: int = _DEPTH) -> bool:
+    """Whether a call may have what one of some variables holds changed: not if it only shows it or asks it, as its
+    function does, too. What that sets itself is seen elsewhere."""
+    given = [part for part in _touched(call) if ast.dump(part) in holders]
+    if not given or home.resolver.builtin(call.func) in _ONLY_ASK:
+        return False
+    function = home.resolver.callee(call)
+    bound = home.resolver.bind(call, function) if isinstance(function, FUNCTIONS) and depth else None
+    if not isinstance(function, FUNCTIONS) or bound is None:
+        return True
+    names = {name for name, argument in bound.items() if argument in given}
+    reads = [n for n in walk(function) if isinstance(n, ast.Name) and n.id in names]
+    if len(names) != len(given) or any(isinstance(n.ctx, ast.Store) for n in reads):
+        return True
+    inner = {ast.dump(ast.Name(name, ast.Load())) for name in names}
+    asked = all(isinstance(home.index.parents[n], (ast.Attribute, ast.Call, ast.FormattedValue)) for n in reads)
+    calls = (n for n in walk(function) if isinstance(n, ast.Call))
+    return not asked or any(_hands_on(home, inside, inner, depth - 1) for inside in calls)
 
 
 def _touched(call: ast.Call) -> list[ast.expr]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import Role, position, uses
@@ -46,7 +46,8 @@ class Making:
             strong += self.reach.at_home([call])
         weak = self.reach.at_home(e.node for e in self.reach.weak if self._may_use(e))  # type: ignore[misc]
         if self.reach.cpu != FALSE:  # else they may ask before there is an accelerator
-            weak += self.reach.at_home(e.node for e in self.reach.stated)  # type: ignore[misc]
+            urgent = (e for e in self._risky() if not self._may_use(e) and e.by_state() is not None)
+            weak += self.reach.at_home(e.node for e in (*self.reach.stated, *urgent))  # type: ignore[misc]
         variable = self.reach.variable
         if variable is not None:
             block, at = self.index.block(self._outside_classes(variable.statements[0]))
@@ -230,8 +231,11 @@ class Making:
 
     def _urgent(self) -> list[ast.AST]:
         """Where something goes wrong on several processes unless the accelerator is there."""
-        edits = (e for e in self.reach.weak if e.otherwise is not None and e.otherwise.severity is not Severity.NOTE)
-        return self.reach.at_home(e.node for e in edits if self._may_use(e))  # type: ignore[misc]
+        return self.reach.at_home(e.node for e in self._risky() if self._may_use(e))  # type: ignore[misc]
+
+    def _risky(self) -> Iterator[Edit]:
+        """The edits without which something goes wrong on several processes."""
+        return (e for e in self.reach.weak if e.otherwise is not None and e.otherwise.severity is not Severity.NOTE)
 
     def _floor(self, block: list[ast.stmt], before: int, parsed: bool = True) -> int:
         """The first place after everything that the accelerator's own arguments are made of, and, unless it has to be

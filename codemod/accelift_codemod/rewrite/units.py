@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import bisect
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 
 from accelift_codemod.facts.index import Index
-from accelift_codemod.plan import Edit
+from accelift_codemod.plan import Edit, Operation
 from accelift_codemod.rewrite.layout import comments, form_feeds, indentation, restyled, split_lines
 from accelift_codemod.rewrite.places import Places
 from accelift_codemod.rewrite.result import CannotRewrite
@@ -30,6 +31,7 @@ _FREE_PARENTS = (
     ast.FormattedValue,
     ast.withitem,
 )
+_PRODUCT = re.compile(r"\{\} \* [\w.]+")  # what binds as closely as what stood there, or closer
 
 
 @dataclass
@@ -105,7 +107,7 @@ class Units:
         for node, edit in unit.edits:
             if node not in addresses:
                 raise CannotRewrite(f"line {edit.span.line}: the place of the edit has no address")
-            edits.setdefault(addresses[node], []).append((edit, self._needs_parentheses(node)))
+            edits.setdefault(addresses[node], []).append((edit, self._needs_parentheses(node, edit)))
         result = transform(prefix + text + suffix, tags, edits)
         if not result.startswith(prefix) or not result.endswith(suffix):
             raise CannotRewrite(f"line {unit.first}: the statement changed beyond its lines")
@@ -115,8 +117,11 @@ class Units:
         lost = Counter(comments(text)) - Counter(comments(result))
         return split_lines(feeds + "".join(f"{indent}{comment}{newline}" for comment in lost.elements()) + result)
 
-    def _needs_parentheses(self, node: ast.AST) -> bool:
+    def _needs_parentheses(self, node: ast.AST, edit: Edit) -> bool:
         parent = self.index.parents.get(node)
+        if isinstance(parent, ast.BinOp) and edit.operation is Operation.SURROUND and _PRODUCT.fullmatch(edit.code):
+            first = parent.left is node and isinstance(parent.op, (ast.Mult, ast.Div))
+            return not (first or isinstance(parent.op, (ast.Add, ast.Sub)))
         if isinstance(parent, ast.Call):
             return parent.func is node
         if isinstance(parent, ast.Subscript):

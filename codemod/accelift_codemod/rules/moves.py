@@ -333,7 +333,8 @@ for x, y in loader:
             ):
                 yield self._literal(draft, call, move.target, Operation.ARGUMENT, "{accelerator}.device")
             for keyword in call.keywords:
-                if keyword.arg in ("device", "map_location") and spelled_devices.is_spelled(draft, keyword.value):
+                placed = keyword.arg in ("device", "map_location") and spelled_devices.is_spelled(draft, keyword.value)
+                if placed or (keyword.arg == "map_location" and spelled_devices.is_of_option(draft, keyword.value)):
                     yield self._literal(
                         draft, keyword, keyword.value, Operation.KEYWORD, f"{keyword.arg}={{accelerator}}.device"
                     )
