@@ -16,10 +16,11 @@ _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp)
 _TESTS = (ast.If, ast.While, ast.IfExp, ast.BoolOp, ast.UnaryOp)
 _KEEPS_ON = frozenset("detach clone cpu to item tolist numpy copy".split())  # methods that give something
 _STEPS = 6
-_Taken = frozenset[tuple[str, bool]]  # variables, and whether it is about what they are filled with
+# Variables, and whether it is about what they are filled with: as all that is asked has to be so, each is asked once.
+_Taken = set[tuple[str, bool]]
 
 
-def as_many(draft: Draft, node: ast.expr, local: set[str], steps: int = _STEPS, taken: _Taken = frozenset()) -> bool:
+def as_many(draft: Draft, node: ast.expr, local: set[str], steps: int = _STEPS, taken: _Taken | None = None) -> bool:
     """Whether there are as many pieces in what a process has as in what any other one has; `local` are the variables
     of a loop that differ from process to process, `taken` those of which that is taken for granted, as it is asked."""
     if steps == 0:
@@ -43,13 +44,18 @@ def as_many(draft: Draft, node: ast.expr, local: set[str], steps: int = _STEPS, 
     if isinstance(node, ast.Call):
         return _of_call(draft, node, local, steps - 1)
     if isinstance(node, ast.Name):
-        return node.id not in local or _is_filled_alike(draft, node, local, steps - 1, taken)
+        return node.id not in local or _is_filled_alike(
+            draft, node, local, steps - 1, set() if taken is None else taken
+        )
     return not _differs(node, local)
 
 
-def alike(draft: Draft, read: ast.Name, local: set[str], steps: int = _STEPS, taken: _Taken = frozenset()) -> bool:
+def alike(draft: Draft, read: ast.Name, local: set[str], steps: int = _STEPS, taken: _Taken | None = None) -> bool:
     """Whether a read of a variable only asks how much is in it, or whether there is something, and every process sets,
     fills and empties it in the same iterations."""
+    if steps <= 0:
+        return False
+    taken = set() if taken is None else taken
     parent = draft.facts.index.parents[read]
     if isinstance(parent, ast.Compare) and all(isinstance(op, (ast.Is, ast.IsNot)) for op in parent.ops):
         return _is_set_alike(draft, read, local, steps, taken)
@@ -65,7 +71,7 @@ def filled_apart(draft: Draft, read: ast.Name, local: set[str]) -> bool:
     owner = draft.facts.index.scope(read).owner(read.id)
     fills = draft.facts.resolver.fills(owner, read.id) if owner is not None else None
     changes = [*(fill.node for fill in fills.entries), *fills.others] if fills is not None else []
-    taken = frozenset({(read.id, True)})
+    taken = {(read.id, True)}
     return any(_is_chosen(draft, change, local, _STEPS, taken) for change in changes)
 
 
@@ -129,7 +135,7 @@ def _is_filled_alike(draft: Draft, name: ast.Name, local: set[str], steps: int, 
     owner = draft.facts.index.scope(name).owner(name.id)
     if owner is None or (name.id, True) in taken:
         return owner is not None
-    taken |= {(name.id, True)}
+    taken.add((name.id, True))
     bindings = draft.facts.resolver.bindings(name)
     for bound in bindings:
         if bound.how is not How.ASSIGN or bound.path or bound.value is None:
@@ -164,7 +170,7 @@ def _is_set_alike(draft: Draft, name: ast.Name, local: set[str], steps: int, tak
     owner = draft.facts.index.scope(name).owner(name.id)
     if owner is None or steps == 0 or (name.id, False) in taken:
         return owner is not None and steps > 0
-    taken |= {(name.id, False)}
+    taken.add((name.id, False))
     bindings = owner.bindings.get(name.id, [])
     return bool(bindings) and all(
         b.how in (How.PARAMETER, How.AUGMENT)
@@ -198,7 +204,7 @@ def _is_chosen(draft: Draft, node: ast.AST, local: set[str], steps: int, taken: 
     """Whether a test on what differs decides if something is done, or a loop over that how often."""
     for statement in draft.facts.index.chain(node):
         if isinstance(statement, (ast.If, ast.While)) and any(
-            n.id in local and not alike(draft, n, local, steps, taken) for n in loads(statement.test)
+            n.id in local and not alike(draft, n, local, steps - 1, taken) for n in loads(statement.test)
         ):
             return True
         if isinstance(statement, ast.For) and statement not in draft.blueprint.loops:
