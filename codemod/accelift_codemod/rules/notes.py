@@ -58,8 +58,8 @@ class Notes(Rule):
             "processes draw the same noise",
             "Processes that the script seeds alike draw the same noise and the same dropout masks. "
             "accelift.utils.set_seed(seed, device_specific=True), called after the models are made, gives each process "
-            "its own. What only decides which layers run, or which of several things is picked, has to be the same on "
-            "every process; it is no such noise.",
+            "its own, but for generators that the script makes itself, with a seed. What only decides which layers "
+            "run, or which of several things is picked, has to be the same on every process; it is no such noise.",
         ),
         Explained(
             "GRAD-HOOK",
