@@ -145,3 +145,37 @@ def other(model, rate):
     text = script(definitions=definitions, before="model = thin(model, 2)")
     prepare = "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)"
     assert f"model = thin(model, 2)\n{prepare}" in converted(text)
+
+
+SORTED = """\
+class Runner:
+    def load(self, net, optimizer=None, mode="train"):
+        net.load_state_dict(torch.load("m.pt"))
+        if mode == "train":
+            return net, optimizer, 3
+        return net.to(device), 3
+
+    def train(self):
+        net = Net().to(device)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        net, optimizer, first = self.load(net, optimizer)
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            optimizer.zero_grad()
+            F.cross_entropy(net(x), y).backward()
+            optimizer.step()
+
+    def test(self):
+        net = Net().to(device)
+        net, first = self.load(net, mode="test")
+        with torch.no_grad():
+            for x, y in loader:
+                print(net(x.to(device)))
+"""
+
+
+def test_what_a_call_gives_back_is_what_that_call_was_given() -> None:
+    text = script(definitions=SORTED, after="runner = Runner()\nrunner.train()\nrunner.test()", **NO_BODY)
+    assert "        net, optimizer = accelerator.prepare(net, optimizer)\n        for x, y" in converted(text)
+    otherwise = SORTED.replace("        net.load_state_dict", "        net = {0: net}[0]\n        net.load_state_dict")
+    assert unchanged(text.replace(SORTED, otherwise)).code == "PREP-NO-POINT"

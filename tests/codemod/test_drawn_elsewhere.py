@@ -102,6 +102,31 @@ def test_an_object_keeps_the_iterator(kept: str, made: str, where: str) -> None:
     assert "x, y = self.next_batch()\n            self.optimizer" in text
 
 
+ENDLESS = """\
+class Endless:
+    def __init__(self, data, **how):
+        self.loader = DataLoader(data, **how)
+        self.batches = iter(self.loader)
+
+    def next(self):
+        try:
+            batch = next(self.batches)
+        except StopIteration:
+            self.batches = iter(self.loader)
+            batch = next(self.batches)
+        return batch
+"""
+
+
+def test_a_method_named_next_draws_from_what_its_object_keeps() -> None:
+    made, move = "batches = Endless(data, batch_size=16)", "x, y = batches.next()\nx, y = x.to(device), y.to(device)"
+    text = drawn(ENDLESS, "", move, loader=made)
+    prepared = "        self.loader = accelerator.prepare(self.loader)\n        self.batches"
+    assert prepared in converted(text) and "x, y = batches.next()\n        optimizer" in converted(text)
+    cut = ENDLESS.replace("batch = next(self.batches)", "batch = data[:8]")
+    assert unchanged(drawn(cut, "", move, loader=made)).code == "LOADER-UNKNOWN"
+
+
 @pytest.mark.parametrize(
     ("definitions", "move"),
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -167,11 +167,22 @@ class Calls:
         return part(given)
 
     def _made_by(self, call: ast.Call, function: Function) -> Values:
-        """What a call of a function returns: objects that each call makes anew are told apart."""
-        values = self._returned(function)
+        """What a call of a function returns: what it was given itself, and objects that each call makes anew, are told
+        apart."""
         if not 1 < len(self.resolver.sites(function)) <= _MAX_CALLS:
-            return values
+            return self._returned(function)
+        given = self.resolver.bind(call, function)
+        read = None if given is None else lambda node: self._given_back(node, given, function)
+        values = self._returned(function, read)
         return tuple(self._apart(value, call, function) for value in values)
+
+    def _given_back(self, node: ast.expr | None, given: Mapping[str, ast.expr], function: Function) -> Values:
+        """What an expression that is returned is for a call with some arguments: `return net, optimizer, epoch`."""
+        if isinstance(node, ast.Tuple) and not any(isinstance(e, ast.Starred) for e in node.elts):
+            return (Value(Role.TUPLE, node, inner=tuple(self._given_back(e, given, function) for e in node.elts)),)
+        parameter = self.resolver.passing.handed_back_in(node, function)
+        argument = given.get(parameter.arg, signatures.default(function, parameter)) if parameter is not None else None
+        return self.resolver.values(node if argument is None else argument)
 
     def _apart(self, value: Value, call: ast.Call, function: Function) -> Value:
         if value.role in _MADE and len(value.sites) < _MAX_SITES and self._fresh(value, function):
@@ -194,10 +205,10 @@ class Calls:
             node = sites[0]
         return False
 
-    def _returned(self, function: Function) -> Values:
-        found: list[Value] = []
+    def _returned(self, function: Function, read: Callable[[ast.expr | None], Values] | None = None) -> Values:
+        read, found = read or self.resolver.values, list[Value]()
         for statement in self.resolver.returns(function):
-            found += self.resolver.values(statement.value)
+            found += read(statement.value)
         yields = [y for y in self.resolver.yields(function) if y.value]
         if yields:
             inner = parts.unique(

@@ -257,12 +257,16 @@ class Loops:
         calls = [call for call in calls if self._innermost(call) is loop]
         steps = any(map(self._steps, calls))
         for call in calls:
-            stream = drawn_from(call, self.resolver)
+            stream = self._stream(call)
             if isinstance(stream, kinds):
                 found.append((stream, call))
             elif steps and stream is None:
                 found += ((inner, call) for inner in self._drawn_inside(call, frozenset()))
         return found
+
+    def _stream(self, call: ast.Call) -> ast.expr | None:
+        """The iterator that a call draws a batch from by itself: not by a method of the script that is named `next`."""
+        return None if isinstance(self.resolver.callee(call), FUNCTIONS) else drawn_from(call, self.resolver)
 
     def around(self, loop: BatchLoop) -> BatchLoop:
         """The outermost loop around one over batches that trains by itself, too, and so goes on with it: it steps a
@@ -312,7 +316,7 @@ class Loops:
             return []
         found: list[ast.expr] = []
         for inner in self._at_once(target):
-            stream = drawn_from(inner, self.resolver)
+            stream = self._stream(inner)
             if isinstance(stream, _VARIABLES):
                 found += self._seen_by(call, target, stream)
             elif stream is None:
@@ -321,7 +325,7 @@ class Loops:
 
     def _may_draw(self, call: ast.Call) -> bool:
         """Whether a call draws a single batch, or a function that it runs does."""
-        return self._leads_to(call, lambda one: drawn_from(one, self.resolver) is not None, self._drawless)
+        return self._leads_to(call, lambda one: self._stream(one) is not None, self._drawless)
 
     def _seen_by(self, call: ast.Call, function: Function, stream: ast.expr) -> list[ast.expr]:
         """A variable of a function as a call sees it: what is kept in between, or what it is handed."""

@@ -46,8 +46,15 @@ class Passing:
         given = [statement.value for statement in self.resolver.returns(function)]
         names = {self.moved(v) or self._each(v, function) for v in given if v is not None}
         name = names.pop() if len(names) == 1 else None
-        if name is None or self.resolver.yields(function):
-            return None
+        return None if name is None or self.resolver.yields(function) else self._kept_as_given(name, function)
+
+    def handed_back_in(self, node: ast.expr | None, function: Function) -> ast.arg | None:
+        """The parameter that an expression in a function still is, perhaps moved: `return net.to(device), epoch`."""
+        name = self.moved(node)
+        return self._kept_as_given(name, function) if name is not None else None
+
+    def _kept_as_given(self, name: str, function: Function) -> ast.arg | None:
+        """The parameter that a variable of a function is, which it binds to nothing but itself, perhaps moved."""
         bindings = self.index.scopes[function].bindings.get(name, [])
         parameters = [b.node for b in bindings if b.how is How.PARAMETER]
         others = [b for b in bindings if b.how is not How.PARAMETER]
