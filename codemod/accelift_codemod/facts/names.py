@@ -11,6 +11,7 @@ from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, Function, How
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.reaching import Reaching
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.uses import reads
 
 _LET_PASS = ("torch.", "tqdm.", "warnings.", "contextlib.nullcontext")  # contexts that keep no exception to themselves
 
@@ -176,6 +177,32 @@ class Names:
         """Whether the entries of a container in a variable are changed one by one, where it goes by that name."""
         found = self.fills(owner, name)
         return found.otherwise or bool(found.entries)
+
+    def set_once(self, node: ast.AST) -> ast.expr | None:
+        """What a variable is set to, if that is in one place and as a whole; None if it is not, or is no variable."""
+        bindings = self.bindings(node) if isinstance(node, ast.Name) else []
+        single = len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path
+        return bindings[0].value if single else None
+
+    def written_out(self, keyword: ast.keyword) -> list[ast.keyword]:
+        """The keywords that `**` gives a call, if the dict is written out, there or for a variable that only such calls
+        read; else the keyword itself."""
+        table = keyword.value if keyword.arg is None else None
+        if isinstance(table, ast.Name):
+            owner = self.index.scope(table).owner(table.id)
+            table = self.set_once(table) if owner is not None and self._only_spread((owner, table.id)) else None
+        if not isinstance(table, ast.Dict):
+            return [keyword]
+        names = [k.value for k in table.keys if isinstance(k, ast.Constant) and isinstance(k.value, str)]
+        if len(names) < len(table.keys):
+            return [keyword]
+        return [ast.keyword(name, value) for name, value in zip(names, table.values, strict=True)]
+
+    @memoised
+    def _only_spread(self, variable: tuple[Scope, str]) -> bool:
+        """Whether a variable is only read to give calls what it holds: `**kwargs`."""
+        around = (self.index.parents.get(read) for read in reads(self.index, *variable))
+        return all(isinstance(parent, ast.keyword) and parent.arg is None for parent in around)
 
     @memoised
     def _set_by(self, variable: tuple[Scope, str]) -> frozenset[ast.stmt]:

@@ -156,12 +156,6 @@ class Resolver(Classes):
         """Whether an expression is certainly of one role."""
         return self.roles(node) == {role}
 
-    def set_once(self, node: ast.AST) -> ast.expr | None:
-        """What a variable is set to, if that is in one place and as a whole; None if it is not, or is no variable."""
-        bindings = self.bindings(node) if isinstance(node, ast.Name) else []
-        single = len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path
-        return bindings[0].value if single else None
-
     def library_function(self, func: ast.expr) -> str | None:
         """The library function that a call of an expression certainly runs, also where a variable holds it."""
         spelled = self.qualified(func)
@@ -189,7 +183,10 @@ class Resolver(Classes):
         """A call with what `functools.partial` has given the function before; itself, if there is no such thing."""
         made = {v.origin for v in self.values(call.func)} & self.partials if self.partials else set()
         origin = made.pop() if len(made) == 1 else None
-        return signatures.with_partial(call, origin) if isinstance(origin, ast.Call) else call
+        call = signatures.with_partial(call, origin) if isinstance(origin, ast.Call) else call
+        if all(k.arg for k in call.keywords):
+            return call
+        return ast.Call(call.func, call.args, [part for k in call.keywords for part in self.written_out(k)])
 
     @cached_property
     def partials(self) -> set[ast.AST]:

@@ -154,7 +154,8 @@ class Passages:
                 given = self.resolver.bind(call, function)
                 arguments.append((given or {}).get(parameter.arg))
             if arguments and all(a is not None and self._is_own_device(a) for a in arguments):
-                return parameter.arg
+                spread = any(isinstance(self.index.parents[a], ast.Dict) for a in arguments if a is not None)
+                return None if spread else parameter.arg  # it keeps its name, which the dict says
         return None
 
     def _is_own_device(self, node: ast.expr) -> bool:

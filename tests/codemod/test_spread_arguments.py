@@ -1,0 +1,63 @@
+"""Arguments that a dict holds which is written out: `Trainer(**kwargs)`."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import NO_BODY, TRAINS, converted, script, unchanged
+
+TRAINER = """\
+class Trainer:
+    def __init__(self, model, optimizer, loader, epochs=2):
+        self.model = model
+        self.optimizer = optimizer
+        self.loader = loader
+
+    def fit(self):
+        for x, y in self.loader:
+            x, y = x.to(device), y.to(device)
+            self.optimizer.zero_grad()
+            F.cross_entropy(self.model(x), y).backward()
+            self.optimizer.step()
+"""
+PARTS = '{"model": model, "optimizer": optimizer, "loader": loader}'
+MADE = "model = Net().to(device)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+PREPARED = "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)\n"
+
+
+def spread(how: str, definitions: str = TRAINER) -> str:
+    return script(definitions=definitions, after=MADE + how, **NO_BODY)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        f"Trainer(**{PARTS}).fit()",
+        f"parts = {PARTS}\nTrainer(**parts).fit()",
+        f"parts = {PARTS}\nmodel.load_state_dict(torch.load('m.pt'))\nmade = Trainer(**parts, epochs=3)\nmade.fit()",
+    ],
+)
+def test_a_dict_that_is_written_out_gives_its_entries(how: str) -> None:
+    text = converted(spread(how))
+    assert PREPARED + how.partition("\n")[0] in text  # what the dict holds is prepared
+    assert "accelerator.backward(F.cross_entropy(self.model(x), y))" in text
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        f"parts = {PARTS}\nparts['model'] = Net()\nTrainer(**parts).fit()",
+        f"parts = {PARTS}\nchange(parts)\nTrainer(**parts).fit()",
+        f"parts = {PARTS}\nfor name in 'ab':\n    parts = {{**parts, name: 1}}\nTrainer(**parts).fit()",
+        "name = 'model'\nTrainer(**" + PARTS.replace('"model":', "name:") + ").fit()",
+    ],
+)
+def test_a_dict_that_may_hold_something_else_gives_nothing_that_is_known(how: str) -> None:
+    assert unchanged(spread(how, TRAINER + "\n\nfrom elsewhere import change\n")).code == "LOADER-UNKNOWN"
+
+
+def test_a_parameter_keeps_the_name_that_a_dict_gives_it() -> None:
+    train = f"def train(model, optimizer, loader, device):\n{TRAINS}"
+    parts = PARTS.replace("}", ', "device": device}')
+    text = converted(script(main=True, definitions=train, after=f"{MADE}parts = {parts}\ntrain(**parts)", **NO_BODY))
+    assert "def train(model, optimizer, loader, device, accelerator):" in text
+    assert '"device": device}' in text and "train(**parts, accelerator=accelerator)" in text
