@@ -18,6 +18,12 @@ def parsed(option: str, more: str = "", loader: str = LOADER, definitions: str =
 
 
 ONE = '"--batch", type=int, default=1'
+OPTION = """
+scale = int(os.environ.get("SCALE", "1"))
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch", type=int, default=16)
+args = parser.parse_args()
+"""
 
 
 @pytest.mark.parametrize(
@@ -60,3 +66,29 @@ def test_an_option_that_is_one_by_default(option: str, loader: str) -> None:
 )
 def test_options_that_may_be_other_numbers(option: str, more: str, loader: str) -> None:
     assert "BATCH-ONE" not in findings(parsed(option, more, loader))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "one"),
+    [
+        (("args.batch", "1"), False),
+        (("16 * scale", "1"), False),
+        (("1", "args.batch"), True),
+        (("1", "1"), True),
+    ],
+)
+def test_a_function_that_makes_loaders_of_several_sizes(sizes: tuple[str, str], one: bool) -> None:
+    """A loader has the size that its own call gives, even if only that of another one is known."""
+    made = "def make(data, size=4):\n    n = size\n    return DataLoader(data, batch_size=n, shuffle=True)\n"
+    loader = "loader = make(data, {})\nfor sample in make(data, {}):\n    print(len(sample))".format(*sizes)
+    forward = "optimizer.zero_grad()\nout = model(x)\nloss = (out - out.mean(0)).pow(2).sum()"
+    slots = {
+        "imports": "import argparse\nimport os",
+        "setup": OPTION,
+        "loader": loader,
+        "definitions": made,
+        "forward": forward,
+    }
+    codes = findings(script(**slots))
+    assert ("BATCH-ONE" in codes) is one
+    assert any(code.startswith("LOSS-") for code in codes) is not one

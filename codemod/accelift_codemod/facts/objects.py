@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from accelift_codemod.facts import library, written
@@ -177,7 +177,7 @@ class Objects:
     def deals_whole(self, value: Value) -> bool:
         """Whether every process computes on each batch of a loader: it is one sample, or made by the data set."""
         loader = self.loader(value)
-        one = self._is_one(loader.arguments.get("batch_size")) or loader.deals_single_samples
+        one = self._is_one(loader.arguments.get("batch_size"), value.sites) or loader.deals_single_samples
         return one or self.deals_items(value)
 
     def composer(self, value: Value) -> ast.expr | None:
@@ -195,15 +195,21 @@ class Objects:
         size = given.get("batch_size")
         return isinstance(size, ast.Constant) and size.value is None and "sampler" not in given
 
-    def _is_one(self, size: ast.expr | None, steps: int = 4) -> bool:
-        """Whether a number is surely 1, whichever way it is chosen."""
+    def _is_one(self, size: ast.expr | None, sites: Sequence[ast.AST], steps: int = 4) -> bool:
+        """Whether a number is surely 1, whichever way it is chosen, once these calls have led to it."""
         if isinstance(size, ast.IfExp):
-            return self._is_one(size.body, steps) and self._is_one(size.orelse, steps)
-        bindings = self.resolver.bindings(size) if isinstance(size, ast.Name) and steps else []
-        if len(bindings) > 1 and any(b.value is None or not self._is_one(b.value, steps - 1) for b in bindings):
-            return False
+            return self._is_one(size.body, sites, steps) and self._is_one(size.orelse, sites, steps)
+        bindings = self.resolver.bindings(size) if isinstance(size, ast.Name) else []
+        named = (b for b in bindings if b.how is How.PARAMETER or (isinstance(b.value, ast.Name) and not b.path))
+        if len(bindings) > 1 or any(named):
+            chosen = [e for b in bindings for e in (self._handed(b, sites) if b.how is How.PARAMETER else [b.value])]
+            return steps > 0 and bool(chosen) and all(self._is_one(e, sites, steps - 1) for e in chosen)
         values = self.resolver.values(size)
         return bool(values) and all(v.role is Role.CONSTANT and v.keys == (1,) for v in values)
+
+    def _handed(self, parameter: Binding, sites: Sequence[ast.AST]) -> list[ast.expr | None]:
+        """What a parameter is given by those of some calls that are of its function, or else by each of its calls."""
+        return self.resolver.handed(parameter, lambda call: call in sites)
 
     def _make_loader(self, value: Value) -> Loader:
         made = value.origin
