@@ -14,6 +14,7 @@ frozen = Frozen(lambda: True)
 frozen.install()
 DRAWS = {
     "randn": lambda n: torch.randn(n, 3),
+    "hidden states": lambda n: torch.randn(2, n, 3).transpose(0, 1),
     "rand_like": lambda n: torch.rand_like(torch.ones(n, 3)),
     "randint": lambda n: torch.randint(2, 100, (n, 3)),
     "randint_like": lambda n: torch.randint_like(torch.ones(n, 3), 2, 100),
@@ -29,6 +30,7 @@ DRAWS = {
     "bernoulli_": lambda n: torch.empty(n, 30).bernoulli_(0.5),
     "normal": lambda n: torch.normal(torch.zeros(n, 3), 1.0),
     "bernoulli": lambda n: torch.bernoulli(torch.full((n, 30), 0.5)),
+    "sequences": lambda n: torch.empty(n, 2, 3).normal_(),
     "numpy": lambda n: torch.tensor(numpy.random.normal(0, 1, (n, 3))),
 }
 for name, draw in DRAWS.items():

@@ -197,7 +197,9 @@ class Frozen:
 
 
 def _row(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return (1, *shape[1:]) if shape else ()
+    """The shape of what each sample has; in hidden states, `(layers, samples, features)`, samples come second."""
+    samples = 2 if len(shape) == 3 else min(len(shape), 1)
+    return (*[1] * samples, *shape[samples:])
 
 
 def _in_order(draw: Callable[..., Tensor]) -> Callable[..., Tensor]:
