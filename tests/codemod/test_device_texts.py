@@ -51,3 +51,23 @@ def test_a_parameter_that_is_cut_keeps_the_number() -> None:
     slots = dict.fromkeys(("model", "optimizer", "epochs", "loop", "move", "forward", "backward", "step"), "")
     text = script(definitions=definitions, device=_DEVICE, before="train(device)", **slots)
     assert "accelerator.print(str(accelerator.device).split(':')[1])" in added(text)
+
+
+_CHOSEN = 'device = "cuda" if torch.cuda.is_available() else "cpu"\n'
+_MADE = "device = torch.device(device)"
+
+
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [
+        (f"{_CHOSEN}print(device.upper())\n{_MADE}", True),
+        (f'{_CHOSEN}if device == "cuda":\n    torch.backends.cudnn.benchmark = True\n{_MADE}', True),
+        (f'{_CHOSEN}options = {{}} if device == "cpu" else {{"pin_memory": True}}\n{_MADE}', True),
+        (f"{_CHOSEN}{_MADE}\nprint(device.type)", False),
+        (f"{_CHOSEN}print(1)\n{_MADE}\nprint(device.type)", False),
+    ],
+)
+def test_a_name_that_is_read_before_it_is_made_a_device(device: str, name: bool) -> None:
+    text = converted(script(device=device))
+    assert ("device = accelerator.device.type\n" in text) is name
+    assert "device = accelerator.device\n" in text

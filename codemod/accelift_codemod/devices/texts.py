@@ -9,7 +9,9 @@ from functools import partial
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.device_names import names
 from accelift_codemod.facts.device_variables import DeviceVariable
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, Binding
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.values import Role
 from accelift_codemod.measured.onward import Read, reached
 
 # Methods of texts that find something in them, or put something else there.
@@ -24,6 +26,19 @@ def of_variable(draft: Draft, variable: DeviceVariable, state: str) -> str:
     if not variable.is_string:
         return device
     return _named(draft, _reads(draft, variable), device)
+
+
+def of_binding(draft: Draft, variable: DeviceVariable, binding: Binding, state: str) -> str:
+    """The same where one of several statements binds it: to a name that others make a device of, but that is read
+    before."""
+    roles = {value.role for value in draft.facts.resolver.bound(binding)}
+    if variable.is_string or variable.scope is None or Role.DEVICE in roles:
+        return of_variable(draft, variable, state)
+    others = (draft.facts.index.statement(b.node) for b in variable.bindings if b is not binding)
+    gone = {node for statement in others for node in walk(statement)}
+    loads = draft.facts.loads(variable.scope, variable.name)
+    own = [n for n in loads if n not in gone and draft.facts.resolver.bindings(n) == [binding]]
+    return _named(draft, own, f"{state}.device") if own else of_variable(draft, variable, state)
 
 
 def of_read(draft: Draft, read: ast.Name, state: str) -> str:

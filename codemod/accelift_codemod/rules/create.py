@@ -344,7 +344,7 @@ accelerator = Accelerator(
             return
         for binding in variable.bindings:
             statement = draft.facts.index.statement(binding.node)
-            device = self._device(draft, variable, state)
+            device = device_texts.of_binding(draft, variable, binding, state)
             if isinstance(statement, ast.Assign) and statement.targets == [binding.node]:
                 lines = kept_calls(draft, variable, binding)
                 if not lines and _is_bound_before(draft, variable, statement):
