@@ -201,3 +201,48 @@ def test_what_is_fetched_for_a_batch() -> None:
 def test_what_is_fetched_if_a_setting_says_so() -> None:
     text = script(**OF_URLS, before=f"there = len('raw.zip') > 3\nif not there:\n    {FETCH}")
     assert "wait_for_everyone" in converted(text) and findings(text) == []
+
+
+_TRAINER = """
+class Trainer:
+    def __init__(self, model):
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.prepare_data()
+        self.build(model)
+
+    def prepare_data(self):
+        self.data = datasets.MNIST("./data", download=True)
+        self.loader = DataLoader(self.data, batch_size=64, shuffle=True)
+
+    def build(self, model):
+        self.net = model().to(self.device)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def train(self):
+        for x, y in self.loader:
+            self.optimizer.zero_grad()
+            loss = self.net(x.to(self.device)).sum()
+            loss.backward()
+            self.optimizer.step()
+
+
+trainer = Trainer(Net)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_constructor_that_prepares_is_not_run_by_one_process_first(apart: bool) -> None:
+    """To prepare is something that all processes do together: they would wait for each other for ever."""
+    head = "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader\n"
+    net = f"{DATASETS}\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x\n\n"
+    fetched = 'self.data = datasets.MNIST("./data", download=True)'
+    trainer = (
+        _TRAINER
+        if apart
+        else _TRAINER.replace("self.prepare_data()", fetched + "\n        self.loader = DataLoader(self.data)")
+    )
+    text = converted(head + net + trainer)
+    guarded = "self.prepare_data()" if apart else fetched
+    assert f"        with self.accelerator.main_process_first():\n            {guarded}\n" in text
+    assert "\ntrainer = Trainer(Net)\n" in text

@@ -215,8 +215,12 @@ class Caches:
     # ---- where
 
     def places(self, call: ast.Call) -> list[ast.AST]:
-        """The statement of a call, or those at the level of the training that lead to it; else the call."""
-        scopes = [g.scope.node for g in self.draft.blueprint.groups]
+        """The statement of a call, or those at the level of the training that lead to it; else the call.
+
+        None is around what prepares, which all processes do together: where a constructor does, the statement is in it.
+        """
+        groups = self.draft.blueprint.groups
+        scopes = [node for g in groups for node in (g.scope.node, self.draft.function(g.anchor))]
         places: list[ast.AST] = []
         queue: list[ast.AST] = [call]
         seen: set[ast.AST] = set()
