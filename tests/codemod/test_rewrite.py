@@ -259,6 +259,18 @@ def test_every_edit_of_a_statement_puts_it_on_its_own_line(operation: Operation)
     assert output == f"n = 1\n{lines}\nm = 2\n"
 
 
+@pytest.mark.parametrize(
+    ("text", "output"),
+    [
+        ("def f(): a()\n", "def f():\n    a()\n    b()\n"),
+        ("if x: n = 1; a()\nelse: c()\n", "if x:\n    n = 1\n    a()\n    b()\nelse: c()\n"),
+        ("n = 1; a()\n", "n = 1; a()\nb()\n"),
+    ],
+)
+def test_what_comes_behind_a_statement_is_under_its_header(text: str, output: str) -> None:
+    assert after(text, ("a()", Operation.AFTER, "b()")) == output
+
+
 def test_lines_stay_shared_where_no_edit_needs_one() -> None:
     assert after("a(); n = 1\n", ("a()", Operation.BEFORE, "b()")) == "b()\na(); n = 1\n"
     assert after("if x: a()\n", ("if x: a()", Operation.ENCLOSE, MAIN)) == "if main:\n    if x: a()\n"

@@ -118,7 +118,8 @@ class _Rewriter:
                 found.update(s for s in (cast(ast.With, statement).body[0],) if not self.places.starts(s))
             if edit.operation is not Operation.AFTER and not self.places.starts(statement):
                 found.add(statement)
-            if edit.operation is not Operation.BEFORE and not self.places.ends(last):
+            under_header = edit.operation is Operation.AFTER and not self.places.starts(self.places.company(last)[0])
+            if under_header or (edit.operation is not Operation.BEFORE and not self.places.ends(last)):
                 found.add(last)
         for holder, statement in holding:
             if holder in around:
