@@ -524,6 +524,11 @@ def of_settings(settings: str, device: str = "settings.device", **slots: str) ->
             f"device: torch.device = torch.device({CHOICE})",
             "device: torch.device = accelerator.device",
         ),
+        (  # a field has the name of an optimizer that something else keeps
+            "@dataclass\nclass Config:\n    device: str = {}\n    optimizer: str = 'sgd'\nsettings = Config()",
+            f"device: str = {CHOICE}",
+            "device: str = accelerator.device.type",
+        ),
     ],
 )
 def test_a_device_that_a_class_holds(settings: str, before: str, after: str) -> None:

@@ -2,7 +2,8 @@
 
 `State(net, optimizer)` of a dataclass keeps what it is given as `state.net` and `state.optimizer`. In a copy of the
 tree `__init__` says so, as in any other class, and all that is known of constructors holds for it. Only dataclasses
-without methods are given one: nothing in them can need the accelerator.
+without methods are given one: nothing in them can need the accelerator. A device that is a default stays where it is:
+the class has it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def find(index: Index) -> Filled:
     """The tree of a script with constructors in dataclasses that others ask for an optimizer."""
     decorated = [cls for cls in index.classes if len(cls.decorator_list) == 1 and not cls.bases]
     asked = stepped(index) if decorated else set()
-    keeping = [cls for cls in decorated if asked & {*_fields(cls)}]
+    keeping = [cls for cls in decorated if asked & {name for name, s in _fields(cls).items() if _is_given(s)}]
     if not keeping:
         return Filled(index.tree)
     names = Names(index)
@@ -38,13 +39,25 @@ def find(index: Index) -> Filled:
     if not found:
         return Filled(index.tree)
     defaults = {n for cls in found for s in _fields(cls).values() if s.value is not None for n in walk(s.value)}
-    copier = _Copier(found, around(index, (*found, *defaults)))
+    devices = {s for cls in found for s in _fields(cls).values() if s.value is not None and _is_device(s.value, names)}
+    copier = _Copier(found, devices, around(index, (*found, *defaults)))
     return Filled(copier.copy(index.tree), copier.originals)
 
 
 def _fields(cls: ast.ClassDef) -> dict[str, ast.AnnAssign]:
     annotated = (s for s in cls.body if isinstance(s, ast.AnnAssign))
     return {s.target.id: s for s in annotated if isinstance(s.target, ast.Name)}
+
+
+def _is_given(field: ast.AnnAssign) -> bool:
+    """Whether a field may hold an object that trains: one that the constructor is given, for want of a default."""
+    return field.value is None or (isinstance(field.value, ast.Constant) and field.value.value is None)
+
+
+def _is_device(default: ast.expr, names: Names) -> bool:
+    """Whether a default value names or chooses a device."""
+    functions = (names.qualified(n.func) or "" for n in walk(default) if isinstance(n, ast.Call))
+    return any(function == "torch.device" or function.endswith(".is_available") for function in functions)
 
 
 def _is_plain(cls: ast.ClassDef, names: Names) -> bool:
@@ -65,17 +78,18 @@ def _is_text(statement: ast.stmt) -> bool:
 class _Copier(Copier):
     """Copies a tree, with constructors in some classes."""
 
-    def __init__(self, classes: set[ast.ClassDef], changing: set[ast.AST]) -> None:
+    def __init__(self, classes: set[ast.ClassDef], devices: set[ast.AnnAssign], changing: set[ast.AST]) -> None:
         super().__init__({ast.ClassDef: self._class}, changing)
         self.classes = classes
+        self.devices = devices
 
     def _class(self, node: ast.ClassDef) -> ast.ClassDef | None:
         if node not in self.classes:
             return None
         new = self.plain(node)
         new.decorator_list = []
-        for statement in new.body:
-            if isinstance(statement, ast.AnnAssign):
+        for old, statement in zip(node.body, new.body, strict=True):
+            if isinstance(statement, ast.AnnAssign) and old not in self.devices:
                 statement.value = None  # it is the constructor's default
         new.body = [*new.body, self._constructor(node)]
         return new
@@ -86,7 +100,7 @@ class _Copier(Copier):
         given = [own, *(self.noted(ast.arg(name, None), s) for name, s in fields.items())]
         defaults = [self.copy(s.value) for s in fields.values() if s.value is not None]
         arguments = self.noted(ast.arguments([], given, None, [], [], None, defaults), cls)
-        body = [self._keeps(name, s) for name, s in fields.items()]
+        body = [self._keeps(name, s) for name, s in fields.items() if s not in self.devices]
         return self.noted(ast.FunctionDef("__init__", arguments, body, []), cls)
 
     def _keeps(self, name: str, at: ast.AnnAssign) -> ast.stmt:
