@@ -320,6 +320,12 @@ DEALT = "loader = DataLoader(dataset, batch_sampler=Episodes())"
         (DEALT, COMPUTED, True),
         ("episodes = Episodes()\nloader = DataLoader(dataset, batch_sampler=episodes)", COMPUTED, True),
         (DEALT, "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)", False),  # one of each sample
+        (  # numbers that are made for a batch
+            DEALT,
+            "optimizer.zero_grad()\nloss = F.cross_entropy(-torch.cdist(*model(x).chunk(2)), torch.arange(2))",
+            True,
+        ),
+        (DEALT, "optimizer.zero_grad()\ny = y.long()\nloss = F.cross_entropy(model(x), y.to(device))", False),
         ("loader = DataLoader(dataset, batch_sampler=[[0, 1], [2, 3]])", COMPUTED, False),
         ("loader = DataLoader(dataset, batch_size=4)", COMPUTED, False),
     ],

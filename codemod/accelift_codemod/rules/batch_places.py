@@ -131,10 +131,14 @@ class BatchPlaces(Rule):
                 return
 
     def _is_of_samples(self, draft: Draft, call: ast.Call) -> bool:
-        """Whether a backward pass starts from a loss of torch, which is one of each sample."""
+        """Whether a backward pass starts from a loss of torch, which is one of each sample if it is against what comes
+        with the samples: numbers that are made for a batch (`torch.arange(ways)`) say what is where in it."""
         loss = call.func.value if isinstance(call.func, ast.Attribute) else call
         bound = draft.facts.resolver.bindings(loss) if isinstance(loss, ast.Name) else []
-        return bool(bound) and all(isinstance(b.value, ast.Call) and is_loss(draft, b.value.func) for b in bound)
+        losses = [b.value for b in bound if isinstance(b.value, ast.Call) and is_loss(draft, b.value.func)]
+        targets = [draft.facts.resolver.argument(one, 1, "target") for one in losses]
+        dealt = [target is None or draft.facts.by_hand.of_batch(target) for target in targets]
+        return bool(bound) and len(losses) == len(bound) and all(dealt)
 
     def _numbers(self, draft: Draft, loop: BatchLoop) -> set[str]:
         """Variables that count the batches of a loop, or the samples before them, and what is computed from these."""
