@@ -222,7 +222,7 @@ class Draft:
         statement = index.statement(place)
         while True:
             parent = index.parents[statement]
-            if not (isinstance(parent, ast.If) or self._opens_to_read(parent)) or self._does_more(parent, place):
+            if not (isinstance(parent, ast.If) or self._opens_to_read(parent)) or self.does_more(parent, place):
                 return self._looked_at(statement, read)
             statement = parent
 
@@ -232,7 +232,7 @@ class Draft:
         spelled = {self.reading.spelled(path) for path in (*self.reading.paths(read), *([first] if first else ()))}
         block, place = self.facts.index.block(statement)
         for earlier in reversed(block[max(0, place - _STATEMENTS) : place]) if spelled - {None} else ():
-            if isinstance(earlier, (*FUNCTIONS, ast.ClassDef)) or self._does_more(earlier):
+            if isinstance(earlier, (*FUNCTIONS, ast.ClassDef)) or self.does_more(earlier):
                 break
             calls = (n for n in walk(earlier) if isinstance(n, ast.Call))
             looked = (files.looked_at(self.facts.resolver, call) for call in calls)
@@ -246,7 +246,7 @@ class Draft:
         modes = [files.mode(self.facts.resolver, c) for c in calls if isinstance(c, ast.Call)]
         return any(mode is not None and not files.writes(mode) for mode in modes)
 
-    def _does_more(self, branch: ast.stmt, read: ast.AST | None = None) -> bool:
+    def does_more(self, branch: ast.stmt, read: ast.AST | None = None) -> bool:
         """Whether more than reading stands in a statement, before a read in it: training, or what writes."""
         around = {read, *self.facts.index.ancestors(read)} if read is not None else set()
         before = (n for n in walk(branch) if isinstance(n, (ast.stmt, ast.expr)) and n not in around)

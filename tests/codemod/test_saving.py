@@ -250,6 +250,40 @@ def test_what_only_one_call_loads_was_there_before() -> None:
     assert WAIT not in converted(tasks("train(1)"))
 
 
+BY_HELPERS = """\
+def save(path):
+    torch.save(model.state_dict(), path)
+
+
+def read(path):
+    model.load_state_dict(torch.load(path))
+
+
+def reload(path):
+    if os.path.exists(path):
+        read(path)"""
+
+
+def test_what_functions_have_saved_is_waited_for_before_it_is_looked_for() -> None:
+    looks = 'if os.path.exists("last.pt"):\n    read("last.pt")'
+    for epoch, look in ((looks, "if os.path"), ('reload("last.pt")', "reload(")):
+        text = script(
+            imports="import os", before=BY_HELPERS.replace("\n\n\n", "\n"), epoch=epoch, epoch_end='save("last.pt")'
+        )
+        output = converted(text)
+        assert output.count(WAIT) == 1
+        inside = look == "reload("
+        assert (f"    {WAIT}\n    if os.path.exists(path):" if inside else f"    {WAIT}\n    {look}") in output
+    after = script(imports="import os", before=BY_HELPERS, after=f'save("last.pt")\n{looks}')
+    assert f"{WAIT}\nif os.path" in converted(after)
+
+
+def test_what_functions_load_once_or_save_elsewhere_is_not_waited_for() -> None:
+    slots = {"imports": "import os", "epoch_end": 'save("last.pt")'}
+    assert WAIT not in converted(script(before=f'{BY_HELPERS}\nreload("first.pt")', **slots))
+    assert WAIT not in converted(script(before=BY_HELPERS, epoch='reload("first.pt")', **slots))
+
+
 def test_another_file_is_not_waited_for() -> None:
     load = "model.load_state_dict(torch.load('{}.pt'))"
     assert WAIT not in converted(script(epoch=load.format("first"), epoch_end=SAVED))

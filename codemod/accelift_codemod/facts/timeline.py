@@ -170,6 +170,16 @@ class Timeline:
             function = self.index.function(sites[0]) if sites else None
         return False
 
+    def alternate(self, node: ast.AST, other: ast.AST) -> bool:
+        """Whether two nodes may run again and again in turns, seen from a function that leads to both."""
+        function = self.index.function(node)
+        return any(
+            self.repeats(first, second)
+            for home in (function, *self.callers(function))
+            for first in self.places(node, home)
+            for second in self.places(other, home)
+        )
+
     def exclusive(self, left: ast.AST, right: ast.AST) -> bool:
         """Whether two nodes of one function stand in different arms of an `if`, so that only one of them runs: in every
         iteration the same, if it is in a loop."""

@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from accelift_codemod.facts import files
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.plan import Edit, Operation, Span
 
@@ -17,7 +18,7 @@ WAIT = "wait_for_everyone()"
 
 def run_by_all(draft: Draft, node: ast.AST) -> list[ast.AST]:
     """Where all processes run a node: itself; or where the lambda is called that has it, or the function, if other
-    calls of that are the main process's alone."""
+    calls of that are the main process's alone, or are made if a file is there, which every process asks for itself."""
     found: dict[ast.AST, None] = {}
     queue, seen = [node], set[ast.AST]()
     while queue:
@@ -29,10 +30,18 @@ def run_by_all(draft: Draft, node: ast.AST) -> list[ast.AST]:
         function = draft.function(current)
         if not called and isinstance(function, FUNCTIONS) and _is_guarded_somewhere(draft, function):
             called = [*draft.facts.resolver.sites(function)]
+        elif not called and isinstance(function, FUNCTIONS) and _is_asked_for(draft, function, current):
+            called = [site for site in draft.facts.resolver.sites(function) if draft.facts.runs(site)]
         elif not called:
             found[current] = None
         queue += called
     return [*found]
+
+
+def _is_asked_for(draft: Draft, function: Function, read: ast.AST) -> bool:
+    """Whether a function does nothing before it reads, and a call of it is under a condition that asks for files."""
+    sites = draft.facts.resolver.sites(function)
+    return not draft.does_more(function, read) and any(any(files.asking(draft.facts.resolver, s)) for s in sites)
 
 
 def _is_guarded_somewhere(draft: Draft, function: Function) -> bool:

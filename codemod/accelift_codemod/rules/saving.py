@@ -181,9 +181,7 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
             saved = self._constants(draft, draft.facts.resolver.argument(save, 1, "f"))
             if path and saved and not path & saved:
                 continue
-            places = draft.blueprint.timeline.places(save, draft.function(load))
-            again = any(draft.blueprint.timeline.repeats(load, place) for place in places)
-            if again or draft.follows(load, [save]):
+            if draft.blueprint.timeline.alternate(load, save) or draft.follows(load, [save]):
                 return True
         return False
 
