@@ -8,7 +8,9 @@ from collections.abc import Callable
 from types import FrameType
 
 import pytest
-from scripts import convert, script
+from accelift_codemod.api import convert_bytes
+from accelift_codemod.options import Options
+from scripts import PATH, script
 
 from benchmarks.codemod import make_reports, make_script
 
@@ -31,7 +33,7 @@ def calls(text: str) -> Counter[str]:
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        result = convert(text)
+        result = convert_bytes(text.encode(), PATH, Options())
     finally:
         sys.setprofile(before)
     assert result.output is not None
@@ -162,6 +164,6 @@ def test_no_function_is_called_out_of_proportion(make: Callable[[int], str], lin
 def out_of_proportion(make: Callable[[int], str], size: int, grown: float) -> dict[str, tuple[int, int]]:
     """The functions that a script of several times the size has called more often than so many times."""
     small, large = make(size), make(size * _TIMES)
-    convert(small)  # what is loaded and worked out once
+    calls(small)  # what is loaded and worked out once
     few, many = calls(small), calls(large)
     return {name: (few[name], number) for name, number in many.items() if number > _OFTEN + 1.25 * grown * few[name]}

@@ -235,7 +235,7 @@ def test_functions_that_see_the_variable_need_no_parameter(main: bool) -> None:
         ("update(loss)", "step = update", "step(loss)", "handed on as a value"),
         ("update(loss, /)", "", "update(loss)", "positional-only"),
         ("update(loss, *rest)", "more = [1]", "update(loss, *more)", "* or ** arguments"),
-        ("update(loss, **rest)", "more = {}", "update(loss, **more)", "* or ** arguments"),
+        ("update(loss, **rest)", "more = dict(a=1)", "update(loss, **more)", "* or ** arguments"),
     ],
 )
 def test_where_it_cannot_be_passed_the_script_is_left_alone(signature: str, before: str, call: str, why: str) -> None:
@@ -244,6 +244,17 @@ def test_where_it_cannot_be_passed_the_script_is_left_alone(signature: str, befo
     finding = unchanged(text)
     assert finding.code == "ACC-REACH" and why in finding.message
     assert text.splitlines()[finding.line - 1] == f"def {signature}:"
+
+
+@pytest.mark.parametrize(
+    ("before", "call"),
+    [("", "update(loss, accelerator=3)"), ("more = {'accelerator': 3}", "update(loss, **more)")],
+)
+def test_it_has_another_name_where_a_function_is_given_that_one(before: str, call: str) -> None:
+    definitions = "def update(loss, **rest):\n    loss.backward()"
+    after = converted(script(main=True, definitions=definitions, before=before, backward=call))
+    assert "def update(loss, accel, **rest):\n    accel.backward(loss)\n" in after
+    assert call.replace("(loss,", "(loss, accel,") in after
 
 
 def test_a_method_that_needs_it_is_refused() -> None:

@@ -17,6 +17,11 @@ def accelerator(facts: Facts) -> str:
     taken = {name for scope in facts.written.scopes.values() for name in (*scope.bindings, *scope.loads)}
     taken.update(facts.written.attributes if facts.instances.followed else ())
     taken |= {name.rpartition(MARK)[2] for name in taken}
+    if any(function.args.kwarg for function in facts.written.functions):  # it takes what any name is given
+        nodes = [*walk(facts.tree)]
+        taken |= {node.arg for node in nodes if isinstance(node, ast.keyword) and node.arg}
+        keys = (key for node in nodes if isinstance(node, ast.Dict) for key in node.keys)
+        taken |= {key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
     return next((name for name in _ACCELERATORS if name not in taken), "accelift_main_accelerator")
 
 
