@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import converted, findings, script
+from scripts import convert, converted, findings, script
 
 
 def trained(loss: str) -> str:
@@ -501,6 +501,56 @@ def test_first_rows_of_a_table_are_the_same_on_every_process(table: str, taken: 
 )
 def test_tables_whose_rows_go_by_no_place(table: str, taken: str, lines: str) -> None:
     assert "BATCH-PLACES" not in findings(with_table(table, taken, lines))
+
+
+PLACED = """\
+class Placed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {table}
+
+    def forward(self, x):
+        return x + {taken}
+
+
+class Whole(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.placed = Placed()
+        self.layer = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.layer(self.placed(x))
+"""
+SINES = """pe = torch.zeros(64, 8)
+        place = torch.arange(64.0).unsqueeze(1)
+        pe[:, 0::2] = torch.sin(place * 0.1)
+        {last}
+        self.register_buffer("pe", pe)"""
+
+
+@pytest.mark.parametrize(
+    ("table", "taken", "told"),
+    [
+        (SINES.format(last="pe = pe.unsqueeze(0).transpose(0, 1)"), "self.pe[: x.size(0), 0]", True),
+        (SINES.format(last=""), "self.pe[: x.size(0), :]", True),
+        (SINES.format(last=""), "self.pe[: x.size(1)].mean()", False),  # by another dimension
+        (SINES.format(last="pe = pe.unsqueeze(0)"), "self.pe[: x.size(0)].mean()", False),  # one row
+        ("self.pe = nn.Parameter(torch.randn(64, 8))", "self.pe[: len(x)]", True),
+        ("self.pe = nn.Parameter(torch.randn((1, 64, 8)))", "self.pe[: len(x)].mean()", False),
+        ("self.pe = torch.ones(64, 8)", "self.pe[: len(x)]", False),  # all rows are alike
+        ("self.pe = nn.Embedding(64, 8)", "self.pe(torch.arange(x.size(0)))", True),
+        ("self.pe = nn.Embedding(64, 8)", "self.pe(torch.arange(x.size(1)))", False),
+    ],
+)
+def test_tables_that_parts_of_networks_keep(table: str, taken: str, told: bool) -> None:
+    text = script(
+        definitions=PLACED.format(table=table, taken=taken),
+        model="model = Whole().to(device)",
+        forward="optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)",
+    )
+    found = [f for f in convert(text).plan.findings if f.code == "BATCH-PLACES"]  # type: ignore[union-attr]
+    assert [taken[:7] in f.message for f in found] == [True] * told
 
 
 def test_first_numbers_that_samples_are_compared_by() -> None:

@@ -89,6 +89,14 @@ def _inside(
     draft: Draft, cls: ast.ClassDef, call: ast.Call, tainted: set[str], depends: Depends
 ) -> Iterator[tuple[ast.ClassDef, Function, set[str]]]:
     """The methods that a method calls: of the object itself, or of a network that is a part of it."""
+    for owner, function in called(draft, cls, call):
+        given = draft.facts.resolver.bind(call, function) or {}
+        yield owner, function, {name for name, argument in given.items() if depends(argument, tainted)}
+
+
+def called(draft: Draft, cls: ast.ClassDef, call: ast.Call) -> Iterator[tuple[ast.ClassDef, Function]]:
+    """The methods of the script that a call in a class runs by `self`: of the object, or of a network that is a part of
+    it, each with its class."""
     func = call.func
     if not (isinstance(func, ast.Attribute) and is_self(func.value)):
         return
@@ -98,10 +106,7 @@ def _inside(
         for binding in draft.facts.index.set_in(cls, func.attr):
             parts = [part for value in resolver.values(binding.value) for part in _classes(draft, value)]
             targets += ((part, resolver.method(part, "forward")) for part in parts)
-    for owner, function in targets:
-        if isinstance(function, FUNCTIONS):
-            given = resolver.bind(call, function) or {}
-            yield owner, function, {name for name, argument in given.items() if depends(argument, tainted)}
+    yield from ((owner, function) for owner, function in targets if isinstance(function, FUNCTIONS))
 
 
 def _classes(draft: Draft, value: Value) -> Iterator[ast.ClassDef]:

@@ -27,6 +27,7 @@ _CUTS = {"chunk": 1, "split": 1, "tensor_split": 1, "unbind": 0}
 _TAKES = frozenset({"narrow", "select"})
 _TENSORS = ("torch.tensor", "torch.as_tensor", "torch.LongTensor", "numpy.array")
 _STEPS = 3  # from a parameter to what was computed
+_PASSES = 40  # that are looked into
 NUMBERS = frozenset({"arange", "linspace", "logspace"})
 
 
@@ -37,11 +38,13 @@ class Places:
         self.draft = draft
         self.facts = draft.facts
         self.loop = loop
-        self.passes = dict(self._forward())
+        # How the arguments of forward passes depend on the batch, and of which class they are: those of networks that
+        # the loop runs, and of networks that are parts of them.
+        self.passes: dict[Function, tuple[Environment, ast.ClassDef]] = dict(self._forward())
+        for function in self.passes.copy():
+            self._enter(function)
 
     def _forward(self) -> Iterator[tuple[Function, tuple[Environment, ast.ClassDef]]]:
-        """The forward passes of networks that a loop runs: how their arguments depend on the batch, and of which class
-        they are."""
         layouts = self.facts.layouts
         for call, cls, method in inside_networks.runs(self.draft, self.loop):
             env = self.draft.environment(self.loop, call) if method.name == "forward" else None
@@ -49,6 +52,18 @@ class Places:
             if env is not None and given is not None:
                 handed = {name: layouts.read(argument, env) for name, argument in given.items()}
                 yield method, (layouts.modules.parameters(method, handed), cls)
+
+    def _enter(self, function: Function) -> None:
+        """Take up what a forward pass runs of the network's parts, and these of theirs."""
+        network = self.passes[function][1]
+        calls = (n for n in walk(function) if isinstance(n, ast.Call))
+        runs = ((call, *run) for call in calls for run in inside_networks.called(self.draft, network, call))
+        for call, cls, method in runs:
+            given = self.facts.resolver.bind(call, method) if method not in self.passes else None
+            if given is not None and len(self.passes) < _PASSES:
+                handed = {name: self.layout(call, argument) or Layout.UNKNOWN for name, argument in given.items()}
+                self.passes[method] = (self.facts.layouts.modules.parameters(method, handed), cls)
+                self._enter(method)
 
     def is_placed(self, node: ast.AST) -> bool:
         """Whether rows of a batch are taken by their place, or put into other places."""

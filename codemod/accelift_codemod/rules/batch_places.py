@@ -12,6 +12,7 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.layout.settled import may_run
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.inside_networks import attribute
 from accelift_codemod.measured.numbers import number_of
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rows import tables
@@ -40,7 +41,7 @@ class BatchPlaces(Rule):
             "taken, by the number of the batch, from an array beside the loader, or from a list that a pass over whole "
             "batches has filled. Pieces that chunk, split, narrow or unbind cut from a batch are such rows, too, where "
             "one is taken by its number, or each into its variable; and the first rows of a table that is drawn, or "
-            "counts up, before: every process takes the same ones for its share.",
+            "counts up, before, perhaps in a network: every process takes the same ones for its share.",
         ),
         Explained(
             "BATCH-COMPOSED",
@@ -83,8 +84,7 @@ class BatchPlaces(Rule):
                 else "rows by their place in the batch, and a process has only its share of one: other rows are in "
                 "these places"
             ),
-            "have every process draw whole batches (--batch per-process), or "
-            + ("draw it anew for each, or put it into the data set" if beside else "choose rows by what they are"),
+            "have every process draw whole batches (--batch per-process), or " + _instead(node, beside),
         )
 
     def _beside(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
@@ -179,3 +179,12 @@ def _is_of_batches(draft: Draft, loop: BatchLoop, node: ast.expr | None, steps: 
         if any(_is_of_batches(draft, loop, value, steps - 1) for value in made):
             return True
     return False
+
+
+def _instead(node: ast.AST, beside: bool) -> str:
+    """What could be done instead of taking rows by their place; `beside`, of a table."""
+    if not beside:
+        return "choose rows by what they are"
+    if isinstance(node, ast.Subscript) and attribute(node):
+        return "take them by the places in a sequence, if its length was meant"
+    return "draw it anew for each, or put it into the data set"
