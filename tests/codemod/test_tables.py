@@ -293,3 +293,23 @@ def test_objects_that_give_back_earlier_samples(pool: dict[str, str], slots: dic
 def test_entries_that_every_iteration_writes_before_it_reads_them(write: str, told: bool) -> None:
     kept = "kept = {'a': torch.zeros(3, device=device), 'b': torch.zeros(3, device=device)}\nname = input()"
     assert ("TABLE-OWN" in findings(script(before=kept, forward=f"{ZERO}{write}"))) is told
+
+
+CACHED = "if epoch == 0:\n    t = x * 2\n    {}\nelse:\n    t = torch.stack([cache[j] for j in i.tolist()])\n"
+PUTS = "for j, v in zip(i.tolist(), t.cpu()):\n        cache[j] = v"
+
+
+@pytest.mark.parametrize(
+    ("forward", "reported"),
+    [
+        (CACHED.format(PUTS), 1),  # in the next epoch, other samples are in the share
+        (CACHED.replace("else:\n    ", "").format(PUTS), 1),
+        (CACHED.replace("epoch == 0", "len(cache) < 64").format(PUTS), 0),
+        (CACHED.replace("epoch == 0", "train").format(PUTS), 0),
+        (PUTS.replace("\n        ", "\n    ").replace("t.cpu()", "x") + "\nt = torch.stack([*cache.values()])\n", 0),
+    ],
+)
+def test_a_dict_that_some_epochs_fill_is_reported(forward: str, reported: int) -> None:
+    loss = "optimizer.zero_grad()\nloss = F.cross_entropy(model(t), y)"
+    slots = {**INDEXED, "before": "cache, train = {}, True", "forward": forward + loss}
+    assert findings(script(**slots)).count("TABLE-OWN") == reported

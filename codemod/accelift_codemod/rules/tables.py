@@ -269,7 +269,34 @@ def _is_read(draft: Draft, loop: BatchLoop, table: ast.Name, place: ast.expr, va
     reads = [n for n in loads if n not in own and not _is_elsewhere(draft, n, place)]
     grows = grows or any(n in reads and n in inside for n in walk(value))
     here = position(place)
-    return _has_part(draft, loop, [n for n in reads if n not in inside or grows or position(n) < here])
+    kept = (n for n in reads if grows or position(n) < here or n not in inside or _is_of_earlier(draft, loop, n, place))
+    return _has_part(draft, loop, list(kept))
+
+
+def _is_of_earlier(draft: Draft, loop: BatchLoop, load: ast.Name, place: ast.expr) -> bool:
+    """Whether a later line may read what an earlier pass has written: a table is filled in some, `if epoch == 0:`."""
+    index, above = draft.facts.index, {*draft.facts.index.ancestors(load)}
+    node: ast.AST = place
+    for parent in index.ancestors(place):
+        if isinstance(parent, ast.If) and above.isdisjoint(parent.body if node in parent.body else parent.orelse):
+            named = [n for n in walk(parent.test) if isinstance(n, ast.Name)]
+            if all(n.id != load.id for n in named) and any(_counts(draft, loop, n) for n in named):
+                return True
+        node = parent
+    return False
+
+
+def _counts(draft: Draft, loop: BatchLoop, name: ast.Name) -> bool:
+    """Whether a variable counts the iterations of a loop over batches, or of one around it."""
+    around = (loop.node, *draft.facts.index.ancestors(loop.node))
+    for binding in draft.facts.resolver.bindings(name):
+        if binding.how is How.LOOP and draft.facts.index.statement(binding.node) in around:
+            return True
+        if binding.how is How.PARAMETER:
+            given = (n for n in draft.facts.resolver.handed(binding) if isinstance(n, ast.Name))
+            if any(b.how is How.LOOP for n in given for b in draft.facts.resolver.bindings(n)):
+                return True
+    return False
 
 
 def _is_elsewhere(draft: Draft, load: ast.Name, place: ast.expr) -> bool:
