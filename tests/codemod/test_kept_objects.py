@@ -360,3 +360,29 @@ def test_what_an_object_keeps_of_its_arguments_is_prepared_before(head: str, see
     assert ("accelerator.unwrap_model(state.net).state_dict()" in output) == seen
     if seen:
         assert output.index("accelerator.prepare(model") < output.index("state = State(model")
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "after"),
+    [
+        (
+            "",
+            "torch.optim.SGD(model.parameters(), lr=0.1)",
+            "State(model, accelerator.prepare(torch.optim.SGD(model.parameters(), lr=0.1)))",
+        ),
+        ("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", "optimizer", "State(model, optimizer)"),
+    ],
+)
+def test_an_optimizer_that_is_made_for_a_dataclass_is_prepared_there(made: str, given: str, after: str) -> None:
+    """The constructor that Python makes of the fields is nowhere in the source."""
+    text = script(
+        imports="from dataclasses import dataclass",
+        definitions=STATE.format(head=f"@dataclass\n{FIELDS}"),
+        optimizer=made,
+        before=f"state = State(model, {given})",
+        epoch="train(state, loader)",
+        **dict.fromkeys(("loop", "move", "forward", "backward", "step"), ""),
+    )
+    output = converted(text)
+    assert f"state = {after}" in output and output.count("torch.optim.SGD") == 1
+    assert output.index("accelerator.prepare(model") < output.index("state = State(model")

@@ -17,6 +17,7 @@ from accelift_codemod.blueprint.rebinding import gives_itself, holds_already
 from accelift_codemod.blueprint.roots import Roots
 from accelift_codemod.facts import BatchLoop, Facts, Function, How, Role, Scope, Value, position
 from accelift_codemod.facts.effects import loads
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.values import Values, key, views
@@ -84,7 +85,7 @@ class Placement:
         items, apart = list[Item](), list[Group]()
         for (_, kind), (value, whole) in chosen.items():
             try:
-                roots = self.roots.of(value, kind)
+                roots = {root for root in self.roots.of(value, kind) if self._is_written(*root)}
                 made = made_on_the_spot(self.facts, value) if not roots else None
                 if made is not None:
                     scope = self.index.scope(made)
@@ -97,6 +98,11 @@ class Placement:
                 self.blueprint.unplaced[whole] = problem.finding.message
                 return None
         return items, apart
+
+    def _is_written(self, scope: Scope, name: str) -> bool:
+        """Whether the source binds a variable: not only the constructor that Python makes of a dataclass's fields."""
+        homes = [self.index.function(b.node) for b in scope.bindings[name]] if scope.is_class else [None]
+        return any(home is None or isinstance(self.facts.original(home), FUNCTIONS) for home in homes)
 
     def _runs(self, value: Value) -> bool:
         """Whether an object is made when the script runs."""
