@@ -227,15 +227,19 @@ class Draft:
             statement = parent
 
     def _looked_at(self, statement: ast.stmt, read: ast.Call) -> ast.stmt:
-        """The first of the statements just before that looks whether the file is there which a call reads."""
-        first = self.facts.resolver.argument(read, 0, "f")
+        """The first of the statements just before that looks for the file which a call reads, or finds it."""
+        resolver = self.facts.resolver
+        first = resolver.argument(read, 0, "f")
         spelled = {self.reading.spelled(path) for path in (*self.reading.paths(read), *([first] if first else ()))}
+        found = files.listing(resolver, statement.test) if isinstance(statement, ast.If) else None
         block, place = self.facts.index.block(statement)
-        for earlier in reversed(block[max(0, place - _STATEMENTS) : place]) if spelled - {None} else ():
+        for earlier in reversed(block[max(0, place - _STATEMENTS) : place]) if found or spelled - {None} else ():
+            calls = [n for n in walk(earlier) if isinstance(n, ast.Call)]
+            if found in calls:
+                return earlier
             if isinstance(earlier, (*FUNCTIONS, ast.ClassDef)) or self.does_more(earlier):
                 break
-            calls = (n for n in walk(earlier) if isinstance(n, ast.Call))
-            looked = (files.looked_at(self.facts.resolver, call) for call in calls)
+            looked = (files.looked_at(resolver, call) for call in calls)
             if any(path is not None and self.reading.spelled(path) in spelled - {None} for path in looked):
                 statement = earlier
         return statement

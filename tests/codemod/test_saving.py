@@ -602,3 +602,37 @@ def test_nobody_waits_before_what_looks_for_another_file_or_before_it_is_saved(b
     )
     lines = converted(text).splitlines()
     assert "accelerator.unwrap_model(model)" in lines[lines.index("accelerator.wait_for_everyone()") + 1]
+
+
+LATEST = """\
+def latest(folder):
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    if not names:
+        return None
+    return os.path.join(folder, names[-1])
+
+
+def read(path):
+    return torch.load(path)
+
+
+def read_all(path):
+    model.load_state_dict(read(path))"""
+
+
+@pytest.mark.parametrize(
+    ("looks", "waits"),
+    [
+        ('p = latest("ck")\nif p is not None:\n    model.load_state_dict(torch.load(p))', 1),
+        ('p = latest("ck")\nif p is not None:\n    read_all(p)', 1),  # a process that finds none reads none
+        ('if os.path.exists("ck/9.pt"):\n    read_all("ck/9.pt")', 1),
+        ('p = latest("ck")\nif p is not None:\n    print(p)', 0),
+        ('p = latest("ck")\nif p is not None:\n    read_all("ck/start.onnx")', 0),
+    ],
+)
+def test_processes_wait_before_functions_find_a_checkpoint(looks: str, waits: int) -> None:
+    slots = {"imports": "import os", "before": LATEST.replace("\n\n\n", "\n"), "epoch": looks}
+    output = converted(script(**slots, epoch_end='torch.save(model.state_dict(), f"ck/{epoch}.pt")'))
+    assert output.count(WAIT) == waits
+    if waits:
+        assert f"    {WAIT}\n    {looks.splitlines()[0]}" in output

@@ -59,7 +59,7 @@ def origins(resolver: Resolver, path: ast.expr) -> Iterator[ast.Name]:
 
 def endings(resolver: Resolver, path: ast.expr | None, depth: int = 0) -> set[str]:
     """What each path that an expression may be ends with, `.pt` of `f"{name}.pt"`; an empty text if it is not known."""
-    constants = {str(k) for v in resolver.values(path) if v.role is Role.CONSTANT for k in v.keys}
+    constants = {k for v in resolver.values(path) if v.role is Role.CONSTANT for k in v.keys if isinstance(k, str)}
     if constants:
         return constants
     last: list[ast.expr | None] = []

@@ -38,10 +38,25 @@ def run_by_all(draft: Draft, node: ast.AST) -> list[ast.AST]:
     return [*found]
 
 
-def _is_asked_for(draft: Draft, function: Function, read: ast.AST) -> bool:
-    """Whether a function does nothing before it reads, and a call of it is under a condition that asks for files."""
-    sites = draft.facts.resolver.sites(function)
-    return not draft.does_more(function, read) and any(any(files.asking(draft.facts.resolver, s)) for s in sites)
+def _is_asked_for(draft: Draft, function: Function, read: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
+    """Whether a function does nothing before it reads, and a call of it, or of one that does nothing before that, is
+    under a condition that asks for files."""
+    if function in seen or draft.does_more(function, read):
+        return False
+    for site in draft.facts.resolver.sites(function):
+        caller = draft.function(site)
+        if _is_under_one(draft, site):
+            return True
+        if isinstance(caller, FUNCTIONS) and _is_asked_for(draft, caller, site, seen | {function}):
+            return True
+    return False
+
+
+def _is_under_one(draft: Draft, site: ast.Call) -> bool:
+    """Whether a call is under a condition that asks for files, or for what has been found before."""
+    resolver, index = draft.facts.resolver, draft.facts.index
+    around = (s for s in index.chain(site) if isinstance(s, ast.If))
+    return any(files.asks(resolver, s.test) or files.listing(resolver, s.test) is not None for s in around)
 
 
 def _is_guarded_somewhere(draft: Draft, function: Function) -> bool:

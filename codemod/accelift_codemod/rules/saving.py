@@ -226,7 +226,8 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
     def _constants(self, draft: Draft, path: ast.expr | None) -> set[object]:
         """What a path may be, if it is written out; empty if that is not known."""
         values = draft.facts.resolver.values(path)
-        return {k for v in values for k in v.keys} if all(v.role is Role.CONSTANT for v in values) else set()
+        told = all(v.role is Role.CONSTANT for v in values)
+        return {k for v in values for k in v.keys if k is not None} if told else set()
 
     def _looked_for(self, draft: Draft, load: ast.Call) -> ast.Call:
         """A call that loads a file, or the one before it, in the same function, that finds it: `glob.glob("*.pt")`."""
