@@ -1216,3 +1216,43 @@ def test_what_is_lost_in_a_function_that_makes_the_loader_is_told_of_it() -> Non
     slots = {"imports": "import random", "from_imports": "from other import Other", "definitions": definitions}
     loader = "order = list(range(64))\nrandom.shuffle(order)\nloader = load(order)"
     assert findings(script(loader=loader, **slots)) == ["DATA-SAMPLER-RNG"]
+
+
+PRIOR = """\
+class Prior:
+    def __init__(self, size=1):
+        self.rows = size
+
+    def tell(self, size):
+        self.rows = size
+
+    def draw(self):
+        return torch.randn(self.rows, 3)
+
+    def scale(self):
+        return 1 / self.rows"""
+
+
+@pytest.mark.parametrize(
+    ("made", "ask", "told"),
+    [
+        ("prior = Prior(size)", "prior.draw()", True),
+        ("prior = Prior()\nprior.tell(size)", "prior.draw()", True),
+        ("prior = Prior(size)", "drawn(prior)", True),
+        ("prior = Prior(8)", "prior.draw()", False),
+        ("prior = Prior(size)", "prior.scale()", False),  # which makes no rows
+        ("prior = Prior(size)\nprint(prior.draw())", "1", False),
+        ("prior = Prior(size)", "drawn(prior, len(x))", False),  # it is told each time
+    ],
+)
+def test_objects_that_training_asks_for_rows_of_a_whole_batch(made: str, ask: str, told: bool) -> None:
+    drawn = "def drawn(prior):\n    return prior.draw()"
+    if "len(x)" in ask:
+        drawn = "def drawn(prior, size):\n    prior.tell(size)\n    return prior.draw()"
+    text = script(
+        definitions=f"{PRIOR}\n\n\n{drawn}",
+        loader="size = 16\nloader = DataLoader(data, batch_size=size, shuffle=True)",
+        before=made,
+        forward=f"optimizer.zero_grad()\nloss = (F.cross_entropy(model(x), y) - model(x) * {ask}).mean()",
+    )
+    assert ("BATCH-MODEL" in findings(text)) == told

@@ -6,13 +6,15 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, Function, Role, position
+from accelift_codemod.facts import BatchLoop, Function, Role, Value, position
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.keeping import keeps
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.rows import batch_sizes, row_numbers, set_anew
 from accelift_codemod.rows.copies import is_place, name_of
+
+MODEL, ASKED = "a model", "what the training calls"
 
 
 def made_with(draft: Draft) -> dict[str, list[tuple[ast.expr, str]]]:
@@ -33,19 +35,52 @@ def made_with(draft: Draft) -> dict[str, list[tuple[ast.expr, str]]]:
             for argument in (*made.args, *(k.value for k in made.keywords), *used):
                 if argument in anew:
                     continue
-                found.setdefault(name_of(argument), []).append((argument, "a model"))
-    bodies = (n for loop in draft.blueprint.train_loops for s in loop.body for n in walk(s))
-    called = {v for n in bodies if isinstance(n, ast.Call) for v in draft.facts.resolver.values(n.func)}
-    for value in sorted((v for v in called if not draft.blueprint.is_prepared(v)), key=lambda v: position(v.origin)):
+                found.setdefault(name_of(argument), []).append((argument, MODEL))
+    for value, run in _asked(draft):
         made, cls = value.origin, value.declaration
         constructor = draft.facts.resolver.constructor(cls) if isinstance(cls, ast.ClassDef) else None
         bound: dict[str, ast.expr] = {}
         if isinstance(made, ast.Call) and constructor is not None:
             bound = {**by_default(draft, made, constructor), **(draft.facts.resolver.bind(made, constructor) or {})}
         for name, argument in bound.items():
-            if cls is not None and row_numbers.used(draft, cls, name):
-                found.setdefault(name_of(argument), []).append((argument, "what the training calls"))
+            if cls is not None and row_numbers.used(draft, cls, name, run=run):
+                found.setdefault(name_of(argument), []).append((argument, ASKED))
     return found
+
+
+_Asked = list[tuple[Value, "tuple[Function, ...] | None"]]
+
+
+def _asked(draft: Draft) -> _Asked:
+    """What training calls, but for what is prepared, and the objects of the script that it asks by a method, with what
+    that runs; not those that it tells a number of rows first."""
+    resolver, timeline = draft.facts.resolver, draft.blueprint.timeline
+    body = [statement for loop in draft.blueprint.train_loops for statement in loop.body]
+    called = {v for s in body for n in walk(s) if isinstance(n, ast.Call) for v in resolver.values(n.func)}
+    asked: dict[Value, dict[Function, None]] = {}
+    told: set[Value] = set()
+    run = dict.fromkeys(f for statement in body for f in timeline.calls_into(statement))
+    for node in (n for part in (*body, *run) for n in walk(part)):
+        func = node.func if isinstance(node, ast.Call) else node
+        for value in resolver.values(func.value) if isinstance(func, ast.Attribute) else ():
+            if value.role is not Role.OBJECT or not isinstance(value.declaration, ast.ClassDef):
+                continue
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                told.add(value)
+            elif isinstance(node, ast.Call) and value.declaration not in resolver.followed:
+                asked.setdefault(value, {}).update(dict.fromkeys(timeline.calls_into(node)))
+                told |= {value} if _tells(draft, node, value.declaration, None) else set()
+    found: _Asked = [(v, None) for v in called]
+    found += [(v, tuple(functions)) for v, functions in asked.items() if v not in called | told]
+    return sorted((o for o in found if not draft.blueprint.is_prepared(o[0])), key=lambda o: position(o[0].origin))
+
+
+def _tells(draft: Draft, call: ast.Call, cls: ast.AST, run: tuple[Function, ...] | None) -> list[ast.expr]:
+    """The arguments of a method of a class that stay in the object, which makes rows of them in what is `run`."""
+    method, resolver = draft.facts.resolver.callee(call), draft.facts.resolver
+    bound = resolver.bind(call, method) if isinstance(method, FUNCTIONS) else None
+    used = ((name, one) for name, one in (bound or {}).items() if row_numbers.used(draft, cls, name, run=run))
+    return [one for name, one in used if isinstance(method, FUNCTIONS) and keeps(resolver, method, name)]
 
 
 def by_default(draft: Draft, call: ast.Call, function: Function | None) -> dict[str, ast.expr]:
@@ -78,14 +113,26 @@ def shaped(draft: Draft, loop: BatchLoop, sizes: list[ast.expr]) -> Iterator[ast
                 yield from (size for size in found if batch_sizes.is_size(draft, size, loop, sizes))
 
 
-def told(draft: Draft) -> Iterator[ast.expr]:
-    """What prepared models are told by methods that keep it, if it is the batch size of a loader that is shared."""
+def told(draft: Draft) -> Iterator[tuple[ast.expr, str]]:
+    """What prepared models, and objects that training asks for rows, are told by methods that keep it, if it is the
+    batch size of a loader that is shared; and what they are."""
     shared = [loop for loop in draft.blueprint.loops.values() if draft.blueprint.shares_batches(loop)]
     sizes = {loop: [s for s in batch_sizes.of_loaders(draft, loop) if is_place(s)] for loop in shared}
+    asked = {value: run for value, run in _asked(draft) if run is not None}
     for call in draft.calls:
-        for given in _kept(draft, call):
+        for given, what in (
+            *((g, MODEL) for g in _kept(draft, call)),
+            *((g, ASKED) for g in _kept_rows(draft, call, asked)),
+        ):
             if is_place(given) and any(batch_sizes.is_size(draft, given, loop, found) for loop, found in sizes.items()):
-                yield given
+                yield given, what
+
+
+def _kept_rows(draft: Draft, call: ast.Call, asked: dict[Value, tuple[Function, ...]]) -> Iterator[ast.expr]:
+    """The arguments of a method that stay in an object which makes rows of them where training asks it."""
+    values = draft.facts.resolver.values(call.func.value) if isinstance(call.func, ast.Attribute) else ()
+    for value in (v for v in values if v in asked):
+        yield from _tells(draft, call, value.declaration, asked[value])  # type: ignore[arg-type]
 
 
 def _kept(draft: Draft, call: ast.Call) -> Iterator[ast.expr]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.index import How
@@ -105,9 +105,15 @@ def _is_length(draft: Draft, node: ast.expr | None) -> bool:
     return isinstance(node, ast.Call) and draft.facts.resolver.builtin(node.func) == "len"
 
 
-def used(draft: Draft, tree: ast.AST, name: str, said: Set[ast.AST] = frozenset()) -> bool:
+def used(
+    draft: Draft,
+    tree: ast.AST,
+    name: str,
+    said: Set[ast.AST] = frozenset(),
+    run: Iterable[ast.AST] | None = None,
+) -> bool:
     """Whether code takes a parameter for a number of rows, perhaps from a variable that it is put in; some are `said`
-    to be such numbers."""
+    to be such numbers. Of a class it may be asked what some of its methods do that are `run`."""
     names = {name}
     for _ in range(3):
         for statement in walk(tree):
@@ -115,7 +121,8 @@ def used(draft: Draft, tree: ast.AST, name: str, said: Set[ast.AST] = frozenset(
                 names |= {name_of(target) for target in statement.targets} - {""}
     if any(isinstance(n, ast.Name) and n.id in names and n in said for n in walk(tree)):
         return True
-    calls = (n for n in walk(tree) if isinstance(n, ast.Call) and takes(draft, n))
+    parts = [tree] if run is None else run
+    calls = (n for part in parts for n in walk(part) if isinstance(n, ast.Call) and takes(draft, n))
     return any(name_of(number) in names for call in calls for number in given(draft, call))
 
 

@@ -57,9 +57,9 @@ class BatchSize(Rule):
             "BATCH-MODEL",
             Severity.WARNING,
             "a model made for the whole batch",
-            "A model, or a loss, is made with the loader's batch size, is told it by a method that keeps it, or reads "
-            "it itself, for hidden states, masks or views by the look of it. A process has only its share of a batch. "
-            "Take the number of rows from the input, in forward.",
+            "A model, a loss, or an object that training asks for rows, is made with the loader's batch size, is told "
+            "it by a method that keeps it, or reads it itself, for hidden states, masks or views by the look of it. A "
+            "process has only its share of a batch. Take the number of rows from the input, in forward.",
         ),
         Explained(
             "BATCH-MIXED",
@@ -111,7 +111,7 @@ class BatchSize(Rule):
                 if given not in seen and any(same(draft, given, size) for size in sizes):
                     seen.add(given)
                     what = f"{made} is made for batches of this size, and a process has only its share of one"
-                    yield self._fixed(draft, given, what)
+                    yield self._fixed(draft, given, what, made)
             if not sizes and "batch_size" not in draft.facts.index.attributes:
                 continue  # nothing names it
             nodes = batch_sizes.nodes(draft, loop)
@@ -151,11 +151,11 @@ class BatchSize(Rule):
                     seen.add(node)
                     what = "the training takes this for its number of rows, and a process has only its share of a batch"
                     yield self._fixed(draft, node, what)
-        for given in made_for.told(draft):
+        for given, told in made_for.told(draft):
             if given not in seen:
                 seen.add(given)
-                what = "the model is set up for batches of this size, and a process has only its share of one"
-                yield self._fixed(draft, given, what)
+                what = f"{told} is set up for batches of this size, and a process has only its share of one"
+                yield self._fixed(draft, given, what, told)
 
     def _elsewhere(self, draft: Draft, size: ast.expr, other: ast.Call) -> Finding:
         return draft.finding(
@@ -167,8 +167,9 @@ class BatchSize(Rule):
             "hand the function the number of rows that the batch has",
         )
 
-    def _fixed(self, draft: Draft, size: ast.expr, what: str) -> Finding:
+    def _fixed(self, draft: Draft, size: ast.expr, what: str, of: str = made_for.MODEL) -> Finding:
         remedy = "take the number of rows from what forward is given"
+        remedy = remedy if of == made_for.MODEL else "hand it the number of rows that the batch has, in the loop"
         return draft.finding("BATCH-MODEL", Severity.WARNING, size, what, remedy)
 
     def _made_whole(
