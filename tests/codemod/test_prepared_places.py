@@ -384,6 +384,51 @@ def test_a_variable_that_may_have_it_before_or_have_another_one(after: str) -> N
     assert unchanged(script(**ONCE, after=after)).code == "PREP-NO-POINT"
 
 
+COPIED = """\
+{}
+for epoch in range(2):
+    train(model)
+    if test(model, other) < 1:
+        best = copy.deepcopy(model)
+test(best, other)"""
+MEASURED = f"""{ONCE["definitions"]}
+
+
+def test(net, rows):
+    wrong = 0
+    with torch.no_grad():
+        for x, y in rows:
+            wrong += (net(x.to(device)).argmax(1) != y.to(device)).sum().item()
+    return wrong"""
+
+
+def aliased(begin: str) -> str:
+    """A script that keeps the best network, of which one has two names at first."""
+    return script(**{**ONCE, "definitions": MEASURED}, imports="import copy", after=COPIED.format(begin))
+
+
+@pytest.mark.parametrize("begin", ["best = model", "best = model\nmodel.train()"])
+def test_a_network_is_prepared_before_it_gets_another_name_that_later_has_copies(begin: str) -> None:
+    after = converted(aliased(begin))
+    assert "\nmodel, optimizer, loader, other = accelerator.prepare(model, optimizer, loader, other)\n" in after
+    assert after.index("accelerator.prepare(") < after.index(begin)
+    assert "best = copy.deepcopy(accelerator.unwrap_model(model))" in after
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        "best = model\nbest.load_state_dict(torch.load('best.pt'))",
+        "best = model\nmodel.apply(print)",
+        "best = Net().to(device)\nsecond = torch.optim.SGD(best.parameters(), lr=0.1)\nfor x, y in other:\n"
+        "    second.zero_grad()\n    F.cross_entropy(best(x.to(device)), y.to(device)).backward()\n    second.step()\n"
+        "best = model",
+    ],
+)
+def test_one_that_is_changed_before_it_trains_or_beside_another_one_has_no_place(begin: str) -> None:
+    assert unchanged(aliased(begin)).code == "PREP-NO-POINT"
+
+
 GETS = """\
 class Loss(Net):
     def loss(self, x, y):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from accelift_codemod.blueprint.containers import keeps
+from accelift_codemod.blueprint.rebinding import keeps_as_it_is
 from accelift_codemod.facts import Binding, Facts, Function, How, Role, Scope, Value, position
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.values import key
+from accelift_codemod.facts.values import Key, key
 
 Root = tuple[Scope, str]
 
@@ -34,6 +35,30 @@ class LaterNames:
         if root[0] is first[0]:
             return self._given_beside(bindings, first)
         return self._returned(bindings, first)
+
+    def aliases(self, root: Root, first: Root, prepared: Container[Key]) -> list[Binding]:
+        """The bindings that give a variable the object of another one before the training, if it can be prepared before
+        them: `best = model`, where the loop binds `best = copy.deepcopy(model)`. Else none."""
+        scope, bindings = root[0], self._giving(root)
+        if scope is not first[0] or scope.is_class or self.value.role is not Role.MODEL or not bindings:
+            return []
+        made, home = scope.bindings[first[1]], self.index.function(bindings[0].node)
+        others = (v for b in scope.bindings[root[1]] if b not in bindings for v in self.resolver.bound(b))
+        plain = all(isinstance(b.value, ast.Name) and b.value.id == first[1] for b in bindings)
+        if not plain or any(key(v) in prepared for v in others):
+            return []
+        if any(b.path or self.index.function(b.node) is not home for b in (*made, *bindings)):
+            return []
+        if any(self.index.enclosing_loops(b.node) for b in (*made, *bindings)):
+            return []
+        begin, end = (pick(position(b.node) for b in bindings) for pick in (min, max))
+        begun = self._begun(home, made)
+        if begun is None or not all(position(b.node) < begin for b in made) or position(begun) < end:
+            return []
+        reads = (n for name in (root[1], first[1]) for n in self.facts.loads(scope, name))
+        reads = (n for n in reads if begin < position(n) < position(begun) and self.index.function(n) is home)
+        taken = [b.value for b in bindings]
+        return bindings if all(n in taken or keeps_as_it_is(self.index, n) for n in reads) else []
 
     def _giving(self, root: Root) -> list[Binding]:
         """The bindings that give a variable the object."""

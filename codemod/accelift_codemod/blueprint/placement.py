@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Container
 from dataclasses import replace
 from functools import cached_property
 
@@ -20,7 +21,7 @@ from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.parts import PASSES
-from accelift_codemod.facts.values import Values, key, views
+from accelift_codemod.facts.values import Key, Values, key, views
 from accelift_codemod.options import Options
 from accelift_codemod.reasons import Refused, refuse
 from accelift_codemod.refusals import check
@@ -91,7 +92,7 @@ class Placement:
                     scope = self.index.scope(made)
                     apart.append(Group(scope, made, (Item(value, kind, scope, "", (), ()),)))
                 else:
-                    items.append(self._item(value, kind, roots))
+                    items.append(self._item(value, kind, roots, {one for one, _ in chosen}))
             except Refused as problem:
                 if kind is not Role.LOADER or self._trains(whole) or whole in self.blueprint.unplaced:
                     raise
@@ -122,10 +123,14 @@ class Placement:
             self.blueprint.cuts.pop(loop, None)
             self.blueprint.local_loops.pop(loop, None)
 
-    def _item(self, value: Value, kind: Role, roots: set[tuple[Scope, str]]) -> Item:
+    def _item(self, value: Value, kind: Role, roots: set[tuple[Scope, str]], prepared: Container[Key]) -> Item:
         later = LaterNames(self.facts, value, self._uses_in)
-        first = (root for root in roots if all(later.has(other, root) for other in roots - {root}))
-        roots = {root} if len(roots) > 1 and (root := next(first, None)) is not None else roots
+        for root in roots if len(roots) > 1 else ():
+            early = {other: later.aliases(other, root, prepared) for other in roots - {root}}
+            if all(early[other] or later.has(other, root) for other in early):
+                self.roots.copies.update((b.node, None) for found in early.values() for b in found)
+                roots = {root}
+                break
         if len(roots) > 1 and (several := unpacked.item(self.blueprint, value, roots)) is not None:
             return several
         if len(roots) != 1:

@@ -167,6 +167,13 @@ def is_changed(index: Index, name: ast.Name) -> bool:
     return isinstance(part, (ast.Attribute, ast.Subscript)) and not isinstance(part.ctx, ast.Load)
 
 
+def keeps_as_it_is(index: Index, name: ast.Name) -> bool:
+    """Whether an object is only asked for what leaves it as it was: `net.parameters()`."""
+    method = index.parents.get(name)
+    call = index.parents.get(method) if isinstance(method, ast.Attribute) and method.attr in _KEEPS else None
+    return isinstance(call, ast.Call) and call.func is method
+
+
 def carriers(node: ast.expr) -> list[ast.expr]:
     """The expressions inside a loop's iterable that may be loaders."""
     if isinstance(node, ast.NamedExpr):
