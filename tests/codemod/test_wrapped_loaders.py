@@ -102,6 +102,82 @@ def test_functions_that_make_something_else_of_it(given: str) -> None:
     assert unchanged(script(**dealt(definitions))).code == "LOADER-UNKNOWN"
 
 
+ENDLESS = """\
+class Endless:
+    def __init__(self, dl, device=None):
+        self.dl = dl
+        self.batches = iter(self.dl)
+        self.device = device
+
+    def __next__(self):
+        try:
+            batch = next(self.batches)
+        except StopIteration:
+            self.batches = iter(self.dl)
+            batch = next(self.batches)
+        batch = to_device(batch, self.device)
+        return batch
+
+    def __len__(self):
+        return len(self.dl)
+"""
+KIND = MOVE.replace("[to", "type(data)(to").replace("data]", "data)")
+
+
+def drawn(definitions: str, draw: str = "next(batches)", made: str = "batches = Endless(loader, device)") -> str:
+    slots = {"definitions": definitions, "loader": f"{MADE}\n{made}", "move": ""}
+    forward = f"x, y = {draw}\noptimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)"
+    return script(**slots, loop="for step in range(20):", forward=forward)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "draw"),
+    [
+        ("", "", "next(batches)"),
+        ("", "", "batches.__next__()"),
+        ("__next__", "next", "batches.next()"),
+        (MOVE, KIND, "next(batches)"),
+        (" = iter(self.dl)\n        self.device", " = iter(dl)\n        self.device", "next(batches)"),
+        ("        batch = to_device(batch, self.device)\n", "", "to_device(next(batches), device)"),
+        ("return batch", "return to_device(batch, self.device)", "next(batches)"),
+    ],
+)
+def test_an_object_that_gives_the_next_batch_of_a_loader_each_time(old: str, new: str, draw: str) -> None:
+    text = drawn((MOVE + ENDLESS).replace(old, new) if old else MOVE + ENDLESS, draw)
+    assert f"{MADE}\nloader = accelerator.prepare(loader)\nbatches = Endless(loader, device)" in converted(text)
+    assert findings(text) == []
+
+
+def test_an_object_that_gives_the_parts_of_the_next_batch() -> None:
+    parts = ENDLESS.replace("batch = next(", "x, y = next(").replace("batch = to_device(batch, self.device)", "")
+    given = parts.replace("return batch", "return x.to(self.device), y.to(self.device)")
+    prepared = "loader = accelerator.prepare_data_loader(loader, device_placement=False)"
+    assert f"{prepared}\nbatches = Endless(loader, device)" in converted(drawn(given))
+    turned = parts.replace("return batch", "return y.to(self.device), x.to(self.device)")
+    assert unchanged(drawn(turned)).code == "LOADER-UNKNOWN"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("return batch", "return batch[0][:8], batch[1][:8]"),
+        ("return batch", "batch[0].add_(1)\n        return batch"),  # it does more than to hand it on
+        ("return batch", "return next(self) if len(batch) < 2 else batch"),
+        ("return batch", "self.dl = [batch]\n        return batch"),
+        ("self.batches = iter(self.dl)\n            batch", "self.batches = iter([batch])\n            batch"),
+        ("self.dl = dl", "self.dl = dl if device else None"),
+    ],
+)
+def test_objects_that_give_something_else_each_time(old: str, new: str) -> None:
+    assert old in ENDLESS
+    assert unchanged(drawn(MOVE + ENDLESS.replace(old, new))).code == "LOADER-UNKNOWN"
+
+
+def test_an_object_whose_iterator_others_set() -> None:
+    made = "batches = Endless(loader, device)\nbatches.batches = iter([next(iter(loader))])"
+    assert unchanged(drawn(MOVE + ENDLESS, made=made)).code == "LOADER-UNKNOWN"
+
+
 PREPARE = """\
 def prepare(x, y):
     return x.view(-1, 2, 4).to(device), y.long().cuda()

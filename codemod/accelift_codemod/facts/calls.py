@@ -115,12 +115,18 @@ class Calls:
     def _dealt_by(self, call: ast.Call, cls: ast.ClassDef) -> Value | None:
         """The batches of loaders, if an object of the class keeps these and hands their batches on, perhaps moved."""
         deals, passing = self.resolver.method(cls, "__iter__"), self.resolver.passing
-        if deals is None:
+        draws = self.resolver.method(cls, "__next__") or self.resolver.method(cls, "next")
+        if draws is not None:
+            kept = {self._given_in(call, cls, node) for node in passing.dealt(draws)}
+            given = kept.pop() if len(kept) == 1 else None
+        elif deals is not None:
+            loader, through = passing.handed_on(deals), passing.handed_through(deals)
+            if through is not None:
+                loader = through[0] if self._gives_back_all(self._kept(call, cls, through[1].func)) else None
+            given = self._kept(call, cls, loader)
+        else:
             return None
-        loader, through = passing.handed_on(deals), passing.handed_through(deals)
-        if through is not None:
-            loader = through[0] if self._gives_back_all(self._kept(call, cls, through[1].func)) else None
-        values = self.resolver.values(self._kept(call, cls, loader))
+        values = self.resolver.values(given)
         if not values or any(v.role not in (Role.LOADER, *parts.PASSES) for v in values):
             return None
         return Value(Role.ITERATOR, call, cls.name, (values,), declaration=cls)
@@ -129,6 +135,15 @@ class Calls:
         """What a call that makes an object gives it to keep in an attribute: that of `self.loader` in a method."""
         attribute = ast.unparse(node).partition(".")[2] if isinstance(node, (ast.Attribute, ast.Name)) else ""
         return self.resolver.passing.kept(cls, call, attribute) if attribute.isidentifier() else None
+
+    def _given_in(self, call: ast.Call, cls: ast.ClassDef, node: ast.expr) -> ast.expr | None:
+        """The same, also of a parameter that the constructor reads."""
+        made = self.resolver.constructor(cls)
+        if isinstance(node, ast.Name) and made is not None and self.resolver.index.function(node) is made:
+            bound = self.resolver.index.scopes[made].bindings.get(node.id, [])
+            if len(bound) == 1 and bound[0].how is How.PARAMETER:
+                return (self.resolver.bind(call, made) or {}).get(node.id)
+        return self._kept(call, cls, node)
 
     def _gives_back_all(self, node: ast.expr | None) -> bool:
         """Whether an expression surely is a function that gives back what it is given."""

@@ -265,8 +265,11 @@ class Loops:
         return found
 
     def _stream(self, call: ast.Call) -> ast.expr | None:
-        """The iterator that a call draws a batch from by itself: not by a method of the script that is named `next`."""
-        return None if isinstance(self.resolver.callee(call), FUNCTIONS) else drawn_from(call, self.resolver)
+        """The iterator that a call draws a batch from by itself: not by a method of the script that is named `next` and
+        does more than to hand on the next batch."""
+        stream = drawn_from(call, self.resolver)
+        by_method = stream is not None and isinstance(self.resolver.callee(call), FUNCTIONS)
+        return None if by_method and not self.is_pass(self.resolver.values(stream)) else stream
 
     def around(self, loop: BatchLoop) -> BatchLoop:
         """The outermost loop around one over batches that trains by itself, too, and so goes on with it: it steps a

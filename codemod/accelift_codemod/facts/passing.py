@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import library, signatures
-from accelift_codemod.facts.index import FUNCTIONS, Function, How, Index
+from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, Index
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.names import Names
 from accelift_codemod.facts.tree import own_nodes, walk
@@ -69,7 +69,7 @@ class Passing:
 
     def _each(self, node: ast.expr, function: Function) -> str | None:
         """The variable of which a function hands back each thing as it does one: `[move(x, device) for x in data]`."""
-        if isinstance(node, ast.Call) and self.resolver.builtin(node.func) in ("list", "tuple") and len(node.args) == 1:
+        if isinstance(node, ast.Call) and len(node.args) == 1 and self._is_kind(node.func):
             node = node.args[0]
         if not isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.DictComp)):
             return None
@@ -87,6 +87,13 @@ class Passing:
         handed = bound.get(source.id) if bound is not None else None
         same = isinstance(handed, ast.Name) and isinstance(target, ast.Name) and handed.id == target.id
         return source.id if same else None
+
+    def _is_kind(self, node: ast.expr) -> bool:
+        """Whether an expression is a kind of containers, perhaps that of a variable: `tuple`, `type(data)`."""
+        of = node.args if isinstance(node, ast.Call) and self.resolver.builtin(node.func) == "type" else []
+        return self.resolver.builtin(node) in ("list", "tuple", "dict") or (
+            len(of) == 1 and isinstance(of[0], ast.Name)
+        )
 
     @memoised
     def handed_on(self, function: Function) -> ast.expr | None:
@@ -112,6 +119,57 @@ class Passing:
     def hands_on_in(self, loop: ast.AST, function: Function) -> bool:
         """Whether a generator hands its batches on in one of its loops, not beside that."""
         return self.hands_batches_on(function) and any(node in self.resolver.yields(function) for node in walk(loop))
+
+    @memoised
+    def dealt(self, method: Function) -> tuple[ast.expr, ...]:
+        """What a method that gives back a batch with each call has its iterators of, if it is always the next batch,
+        perhaps moved: `self.loader` of `return next(self.batches)`, where `self.batches = iter(self.loader)`."""
+        given: list[tuple[ast.expr | None, tuple[int, ...]]] = []
+        for value in (statement.value for statement in self.resolver.returns(method)):
+            whole = not isinstance(value, ast.Tuple)
+            given += [(value, ())] if whole else [(e, (n,)) for n, e in enumerate(value.elts)]  # type: ignore[union-attr]
+        own, found = set[ast.AST](), list[ast.expr | None]()
+        for value, place in given:
+            found += self._drawn_for(value, place, method, own)
+        names = {self.moved(value) for value, _ in given}
+        reads = (n for n in own_nodes(*method.body) if isinstance(n, ast.Name) and n.id in names)
+        known = found and None not in found and not self.resolver.yields(method) and own.issuperset(reads)
+        return tuple(filter(None, found)) if known else ()
+
+    def _drawn_for(
+        self, node: ast.expr | None, place: tuple[int, ...], method: Function, own: set[ast.AST]
+    ) -> list[ast.expr | None]:
+        """What the iterators are made of that an expression is drawn from, each None if it is something else.
+
+        `own` gets what is read and bound for that.
+        """
+        name = self.moved(node)
+        own.update(walk(node) if node is not None else ())
+        if name is None:
+            iterator = drawn_from(node, self.resolver) if not place else None
+            return list(self._begun_by(iterator, method)) if iterator is not None else [None]
+        found: list[ast.expr | None] = []
+        for binding in self.index.scopes[method].bindings.get(name, ()):
+            again = binding.how is How.ASSIGN and not binding.path and self.moved(binding.value) == name
+            own.update(walk(self.index.statement(binding.node)))
+            if not again:
+                drawn = binding.how is How.ASSIGN and binding.path == place and self.moved(binding.value) is None
+                found += self._drawn_for(binding.value, (), method, own) if drawn else [None]
+        return found or [None]
+
+    def _begun_by(self, iterator: ast.expr, method: Function) -> Iterator[ast.expr | None]:
+        """What an iterator that an object keeps is made of, wherever it is."""
+        cls = self.index.enclosing_class(method)
+        if isinstance(iterator, ast.Name):
+            owner = self.index.scope(iterator).owner(iterator.id)
+            bound = owner.bindings[iterator.id] if owner is not None and owner.is_class else []
+        elif isinstance(iterator, ast.Attribute) and cls is not None and _is_own(iterator, self.index):
+            bound = self.set_in(cls, iterator.attr)
+        else:
+            bound = []
+        for binding in bound:
+            plain = binding.how is How.ASSIGN and not binding.path
+            yield _receiver(binding.value, "iter", ("__iter__",), self.resolver) if plain else None
 
     def _goes_through(self, given: ast.expr, target: ast.expr) -> bool:
         parts = given.args if isinstance(given, ast.Call) and not given.keywords else []
@@ -140,9 +198,7 @@ class Passing:
     def kept(self, cls: ast.ClassDef, call: ast.Call, attribute: str) -> ast.expr | None:
         """What a call that makes an object hands its constructor, which keeps it in an attribute for good."""
         made = self.resolver.method(cls, "__init__")
-        bindings = self.index.attribute_bindings.get(attribute, [])
-        family = self.resolver.ancestry(cls)
-        own = [b for b in bindings if self.index.enclosing_class(b.node) in family or not _is_own(b.node, self.index)]
+        own = self.set_in(cls, attribute)
         if made is None or len(own) != 1 or self.index.function(own[0].node) is not made or own[0].path:
             return None
         value, statement = own[0].value, self.index.statement(own[0].node)
@@ -153,6 +209,12 @@ class Passing:
             return None
         given = self.resolver.bind(call, made)
         return given.get(value.id, signatures.default(made, parameter)) if given is not None else None
+
+    def set_in(self, cls: ast.ClassDef, attribute: str) -> list[Binding]:
+        """Where an attribute is set that may be one of the objects of a class."""
+        bindings = self.index.attribute_bindings.get(attribute, [])
+        family = self.resolver.ancestry(cls)
+        return [b for b in bindings if self.index.enclosing_class(b.node) in family or not _is_own(b.node, self.index)]
 
     @memoised
     def parts_handed_on(self, function: Function) -> tuple[ast.expr, ast.expr, ast.expr] | None:

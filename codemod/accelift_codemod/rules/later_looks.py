@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.passing import drawn_from
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.onward import reached, reads_of
@@ -64,6 +65,9 @@ class LaterLooks(Rule):
         """Whether a call takes a batch from a loader that is prepared, and was before."""
         if drawn_from(call, draft.facts.resolver) is None:
             return False
+        function = draft.facts.index.function(call)
+        if isinstance(function, FUNCTIONS) and draft.facts.resolver.passing.dealt(function):
+            return False  # it looks at none, and hands them on
         values = draft.facts.resolver.values(call)
         loaders = {loader for v in values if v.role is Role.BATCH for inner in v.inner for loader in inner}
         return any(draft.blueprint.is_prepared(v) for v in loaders) and not draft.blueprint.seen_before(call)
