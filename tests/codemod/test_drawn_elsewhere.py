@@ -102,6 +102,62 @@ def test_an_object_keeps_the_iterator(kept: str, made: str, where: str) -> None:
     assert "x, y = self.next_batch()\n            self.optimizer" in text
 
 
+LOADERS = 'loaders = {"a": DataLoader(data, batch_size=16), "b": DataLoader(data, batch_size=8)}'
+IN_TURN = """\
+try:
+    x, y = next(batches[k])
+except StopIteration:
+    batches[k] = iter(loaders[k])
+    x, y = next(batches[k])
+x, y = x.to(device), y.to(device)
+"""
+OWN = "iter([(torch.zeros(4, 8), torch.zeros(4).long())] * 80)"
+
+
+def in_turn(begun: str, loaders: str = LOADERS, keys: str = "loaders") -> str:
+    return script(loader=loaders, before=begun, epochs="for step in range(40):", loop=f"for k in {keys}:", move=IN_TURN)
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        "batches = {k: iter(loader) for k, loader in loaders.items()}",
+        "batches = {k: iter(loaders[k]) for k in loaders}",
+        'batches = {"a": iter(loaders["a"]), "b": iter(loaders["b"])}',
+    ],
+)
+def test_iterators_in_a_dict_are_drawn_from_in_turn(begun: str) -> None:
+    entries = 'loaders["a"], loaders["b"]'
+    prepare = f"model, optimizer, {entries} = accelerator.prepare(\n    model, optimizer, {entries}\n)"
+    assert f"{prepare}\n{begun}\n" in converted(in_turn(begun))
+    assert findings(in_turn(begun)) == []
+
+
+def test_iterators_in_a_list_are_drawn_from_in_turn() -> None:
+    listed = "loaders = [DataLoader(data, batch_size=16), DataLoader(data, batch_size=8)]"
+    begun = "batches = [iter(loader) for loader in loaders]"
+    after = converted(in_turn(begun, listed, "range(2)"))
+    assert f"model, optimizer, loaders[0], loaders[1]\n)\n{begun}\n" in after
+
+
+@pytest.mark.parametrize(
+    ("begun", "code"),
+    [
+        (f'batches = {{k: iter(loaders[k]) for k in loaders}}\nbatches["b"] = {OWN}', "LOADER-UNKNOWN"),
+        (f'batches = {{"a": iter(loaders["a"]), "b": {OWN}}}', "LOADER-UNKNOWN"),
+        ("batches = {k: iter(list(loaders[k])[:3]) for k in loaders}", "LOADER-UNKNOWN"),
+        ("batches = {k: map(cut, loaders[k]) for k in loaders}", "PREP-NO-POINT"),
+    ],
+)
+def test_iterators_of_which_some_are_over_something_else(begun: str, code: str) -> None:
+    assert unchanged(in_turn(begun)).code == code
+
+
+def test_a_variable_that_may_have_an_iterator_over_something_else() -> None:
+    begun = f"batches = iter(loader)\nif len(data) > 99:\n    batches = {OWN}"
+    assert unchanged(drawn("", begun, "x, y = next(batches)\nx = x.to(device)")).code == "LOADER-UNKNOWN"
+
+
 ENDLESS = """\
 class Endless:
     def __init__(self, data, **how):

@@ -185,6 +185,10 @@ def carriers(node: ast.expr) -> list[ast.expr]:
         return found
     if isinstance(node, (ast.Tuple, ast.List)):
         return [c for e in node.elts for c in carriers(e)]
+    if isinstance(node, ast.Dict):
+        return [c for e in node.values for c in carriers(e)]
+    if isinstance(node, (ast.ListComp, ast.DictComp)):
+        return carriers(node.elt if isinstance(node, ast.ListComp) else node.value)
     if isinstance(node, ast.IfExp) and isinstance(node.body, ast.Call) and isinstance(node.orelse, ast.Call):
         return [*carriers(node.body), *carriers(node.orelse)]
     return [node]

@@ -284,6 +284,8 @@ class Roots:
         if isinstance(node, ast.IfExp):
             return self._iterates(node.body) and self._iterates(node.orelse)
         values = self.resolver.values(node)
+        if isinstance(node, (ast.List, ast.Dict, ast.ListComp, ast.DictComp)):
+            return self.facts.loops.is_pass(tuple(v for one in values for part in one.inner for v in part))
         loaders = self.facts.loops.loaders(values)
         return isinstance(node, ast.Call) and bool(loaders) and not set(loaders) & set(values)
 

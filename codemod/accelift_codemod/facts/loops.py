@@ -219,6 +219,11 @@ class Loops:
         passes = all(value.role in PASSES and not self._others((value,)) for value in values)
         return passes and bool(values) and all(self.loaders((value,)) for value in values)
 
+    def _passes_other(self, values: Values) -> bool:
+        """Whether values that pass over loaders may also be passes over something else: `iter(batches)` of a list."""
+        none = [v for v in values if v.role in PASSES and not self.loaders((v,))]
+        return bool(none) and bool(self.loaders(values))
+
     def others(self, loop: BatchLoop) -> list[Value]:
         """What a loop may iterate over instead of a loader, and is not known to be one: on another setting, say."""
         return self._others(self.resolver.values(loop.node.iter)) if loop.direct else []  # type: ignore[union-attr]
@@ -249,9 +254,9 @@ class Loops:
     def draws(self, loop: ast.AST) -> list[tuple[ast.expr, ast.Call]]:
         """The same, each with the call in the loop that draws from it, perhaps by functions: `self.next_batch()`."""
         found: list[tuple[ast.expr, ast.Call]] = []
-        kinds: tuple[type[ast.expr], ...] = _VARIABLES
+        kinds: tuple[type[ast.expr], ...] = (*_VARIABLES, ast.Subscript)
         if self.backwards_in(loop, innermost=True):
-            kinds = (*_VARIABLES, ast.Call)
+            kinds = (*kinds, ast.Call)
         parts = [loop.test] if isinstance(loop, ast.While) else []
         calls = [c for p in (*parts, *getattr(loop, "body", ())) if not isinstance(p, LOOPS) for c in self.own_calls(p)]
         calls = [call for call in calls if self._innermost(call) is loop]
@@ -259,7 +264,8 @@ class Loops:
         for call in calls:
             stream = self._stream(call)
             if isinstance(stream, kinds):
-                found.append((stream, call))
+                if not self._passes_other(self.resolver.values(stream)):
+                    found.append((stream, call))
             elif steps and stream is None:
                 found += ((inner, call) for inner in self._drawn_inside(call, frozenset()))
         return found
