@@ -122,7 +122,9 @@ class Draft:
         return self._by_node.get(node, [])
 
     def add(self, edit: Edit) -> None:
-        """Take an edit into the plan."""
+        """Take an edit into the plan, if it is not in it already."""
+        if edit.node is not None and edit in self.edits_at(edit.node):
+            return
         self._edits[id(edit)] = edit
         if edit.node is not None:
             self._by_node[edit.node] = [*self.edits_at(edit.node), edit]  # a new list: somebody may go through the old

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 
 import pytest
@@ -40,6 +41,22 @@ def run(model, loader, optimizer=None, train=True, mode="train", {device}):
     return {result}"""
 STEP = "optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()"
 IF_TRAIN = f"if train:\n    {STEP}"
+BEST = """\
+def best(out, y, most=(1, 2)):
+    ranked = out.topk(max(most), 1)[1].t()
+    right = ranked.eq(y.view(1, -1).expand_as(ranked))
+    return [right[:k].reshape(-1).float().sum(0).mul_(100.0 / y.size(0)) for k in most]
+"""
+KEEP = """\
+class Keep:
+    def __init__(self):
+        self.losses = []
+        self.hits = 0
+
+    def add(self, loss, out, y):
+        self.losses.append(loss.item())
+        self.hits += (out.argmax(1) == y).sum().item()
+"""
 WEIGHED = "total += loss.item() * len(y)"
 EMPTY = dict.fromkeys(("loop", "move", "forward", "backward", "step"), "")
 
@@ -279,9 +296,13 @@ def test_every_statement_that_adds_to_a_sum() -> None:
 @pytest.mark.parametrize(
     ("kept", "result"),
     [
-        ("losses.append(loss.item())", "losses"),
-        ("total += float(out.max())", "total"),
-        (f"{WEIGHED}\nn += len(set(y))", "total / n"),  # all or none of a ratio
+        ("losses.append(loss)", "losses"),  # a gradient may be asked for later
+        ("total += len(str(loss))", "total"),
+        (f"{WEIGHED}\nn += len(str(loss))", "total / n"),  # all or none of a ratio
+        ("losses.append(loss.item())\nif loss > 1:\n    losses.append(0)", "losses"),
+        ("p = out.argmax(1).numpy()\nq = p == y.numpy()\nlosses.append(p)", "losses"),  # rows of all beside a share
+        ("p = out.argmax(1).numpy()\nlosses.append(p)\nlosses.append((p == y.numpy()).mean())", "losses"),
+        ("p = out.argmax(1).numpy()\nn += len(p)\nlosses.append(p)", "losses"),  # it would be added up twice
         ("if loss > 1:\n    n += len(y)", "n"),  # some processes would wait for the others
         ("n = loss", "n"),
     ],
@@ -293,12 +314,66 @@ def test_results_that_stay_those_of_one_process(kept: str, result: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kept", "after"),
+    [
+        ("losses.append(loss.item())", ["losses.append(accelerator.batch_mean(loss.detach()).item())"]),
+        ("losses.append(loss.detach())", ["losses.append(accelerator.batch_mean(loss.detach().detach()))"]),
+        ("losses.extend(out.argmax(1).tolist())",) * 2,
+        (
+            "losses.append(out.argmax(1).cpu().numpy())",
+            ["losses.append(accelerator.gather_for_metrics(out.argmax(1)).cpu().numpy())"],
+        ),
+        (
+            "p = out.argmax(1).numpy()\nt = y.numpy()\nright = (p == t).mean()\nlosses.append(right)",
+            [
+                "p = accelerator.gather_for_metrics(out.argmax(1)).numpy()",
+                "t = accelerator.gather_for_metrics(y).numpy()",
+            ],
+        ),
+        (
+            "p = out.argmax(1).numpy()\np = p + y.numpy()\nlosses.append(p)",
+            [
+                "p = accelerator.gather_for_metrics(out.argmax(1)).numpy()",
+                "p = p + accelerator.gather_for_metrics(y).numpy()",
+            ],
+        ),
+        (
+            "p = out.argmax(1).numpy()\nlosses.extend([p[i] for i in range(p.shape[0])])",
+            ["p = accelerator.gather_for_metrics(out.argmax(1)).numpy()"],
+        ),
+        (
+            "one, two = best(out.data, y)\nlosses.append(one.item())\nprint(two, loss.item())",
+            ["one, two = best(accelerator.gather_for_metrics(out.data), accelerator.gather_for_metrics(y))"],
+        ),
+        ("total += float(out.max())", ["total += float(accelerator.gather_for_metrics(out).max())"]),
+        ("n += len(set(y))", ["n += len(set(accelerator.gather_for_metrics(y)))"]),
+        (
+            "keep.add(loss, out, y)",
+            [
+                "keep.add(accelerator.batch_mean(loss.detach()), accelerator.gather_for_metrics(out), "
+                "accelerator.gather_for_metrics(y))"
+            ],
+        ),
+    ],
+)
+def test_what_is_collected(kept: str, after: list[str] | str) -> None:
+    if isinstance(after, str):
+        after = [after.replace("out.argmax(1)", "accelerator.gather_for_metrics(out.argmax(1))")]
+    text = run(kept=kept, result="losses, total, n, keep.hits").replace("losses = []", "losses, keep = [], Keep()")
+    text = text.replace("def run(", f"{BEST}\n\n{KEEP}\n\ndef run(", 1)
+    statements = (ast.unparse(n) for n in ast.walk(ast.parse(converted(text))) if isinstance(n, ast.stmt))
+    gathers = [s for s in statements if re.search(r"accelerator\.(gather|batch_mean)", s) and "\n" not in s]
+    assert gathers == after
+    assert "METRIC-LOCAL" not in findings(text)
+
+
+@pytest.mark.parametrize(
     ("rows", "after"),
     [
         ("y.size(0)", "n += accelerator.gather_for_metrics(y).size(0)"),
         ("len(e)", "n += len(accelerator.gather_for_metrics(e))"),  # the name is also a part of `len`
-        ("len(set(y))", "n += rows"),
-        ("y.size(0) if train else 0", "n += rows"),
+        ("len(str(loss))", "n += rows"),
+        ("y.size(0) if train else len(str(loss))", "n += rows"),
     ],
 )
 def test_a_number_of_rows_that_others_read_too(rows: str, after: str) -> None:
@@ -319,7 +394,7 @@ def test_a_number_of_rows_that_others_read_too(rows: str, after: str) -> None:
     ],
 )
 def test_decisions_by_what_stays_that_of_one_process(use: str, told: bool) -> None:
-    text = run(kept=f"{WEIGHED}\nn += len(set(y))", result="total / n").replace(
+    text = run(kept=f"{WEIGHED}\nn += len(str(loss))", result="total / n").replace(
         "print(run(model, b, train=False, mode='val'))",
         f"result = run(model, b, train=False, mode='val')\n    {use}",
     )

@@ -25,7 +25,7 @@ def averaging(draft: Draft, place: ast.AST, measured: ast.expr) -> str:
 def means_in(draft: Draft, node: ast.expr, env: Environment) -> Iterator[ast.expr]:
     """The means over samples, one number or several, that an expression is computed from and no gradients flow to."""
     if isinstance(node, (ast.Call, ast.Name)) and draft.facts.layouts.read(node, env) is Layout.MEAN:
-        if (draft.gradients_off(node) or _is_detached(node)) and _is_as_made(draft, node):
+        if (draft.gradients_off(node) or is_detached(node)) and _is_as_made(draft, node):
             yield node
     elif isinstance(node, (ast.BinOp, ast.UnaryOp)):
         for part in ast.iter_child_nodes(node):
@@ -40,7 +40,7 @@ def _is_as_made(draft: Draft, node: ast.expr) -> bool:
     return once or not isinstance(node, ast.Name)
 
 
-def _is_detached(node: ast.expr) -> bool:
+def is_detached(node: ast.expr) -> bool:
     """Whether an operation is one on a tensor that has no gradients any more: `x.detach().mean(0)`."""
     while isinstance(node, (ast.Call, ast.Attribute)):
         if isinstance(node, ast.Attribute) and node.attr in ("detach", "data"):

@@ -42,7 +42,7 @@ def carried(draft: Draft, loop: BatchLoop) -> dict[ast.Call, list[Carried]]:
     found: dict[ast.Call, list[Carried]] = {}
     for call, cls, method in _asked(draft, loop):
         found.setdefault(call, []).extend(_carried(draft, loop, call, cls, method))
-    losses = _led(draft, loop) if any(found.values()) else set()
+    losses = led(draft, loop) if any(found.values()) else set()
     return {call: writes for call, writes in found.items() if writes and call in losses}
 
 
@@ -99,7 +99,8 @@ def _has(node: ast.expr, name: str, names: set[str]) -> bool:
     return own or any(n.id in names for n in loads(node))
 
 
-def _led(draft: Draft, loop: BatchLoop) -> set[ast.AST]:
+@kept
+def led(draft: Draft, loop: BatchLoop) -> set[ast.AST]:
     """All that the losses of a loop are computed from."""
     loops = draft.facts.loops
     calls = [c for c in loops.backwards if isinstance(c.func, ast.Attribute) and loop in draft.training_around(c)]

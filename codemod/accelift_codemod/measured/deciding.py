@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
@@ -12,11 +12,15 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import deciding_objects, keys
+from accelift_codemod.measured.counting import RULE
+from accelift_codemod.measured.filling import FILLING, filled
 from accelift_codemod.measured.held_outside import reads_elsewhere
+from accelift_codemod.measured.joined_rows import computed_with
 from accelift_codemod.measured.onward import Read
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import sets_group, steers
-from accelift_codemod.measured.sums import Loop, reads_after, reads_again, reads_outside, reduced
+from accelift_codemod.measured.sums import Loop, averaged, reads_after, reads_again, reads_outside, reduced
+from accelift_codemod.plan import Edit
 
 
 def deciding(draft: Draft, node: Loop, names: set[str]) -> dict[str, Read]:
@@ -35,6 +39,36 @@ def deciding(draft: Draft, node: Loop, names: set[str]) -> dict[str, Read]:
         if place is not None:
             found[name] = place
     return found
+
+
+def made_whole(
+    draft: Draft, loop: BatchLoop, node: Loop, names: Collection[str], local: set[str], whole: Collection[str]
+) -> dict[str, list[Edit]]:
+    """The edits that make what a loop puts into each of some variables that of all processes; none where gradients flow
+    back through it, or some of it stays that of a share.
+
+    Rows are joined if those beside which they are read are, too, or are `whole`: lists of predictions and of labels
+    stay as long as each other.
+    """
+    reads = {name: reads_after(draft, node, name) for name in names}
+    leading = draft.facts.loops.gradients.reads
+    free = [name for name in names if leading.isdisjoint(reads[name])]  # averaged, others would have no gradient
+
+    def edits(rows: bool) -> dict[str, list[Edit]]:
+        return {name: averaged(draft, loop, node, name, local, rows) if name in free else [] for name in names}
+
+    found = edits(rows=True)
+    read_with = (n for name in names for read in reads[name] for n in loads(computed_with(draft, read)))
+    scope, index = draft.facts.index.scope(node), draft.facts.index
+    beside = {n.id for n in read_with if index.scope(n).owner(n.id) is scope.owner(n.id)} & local
+    return found if beside <= {*whole, *(name for name in names if found[name])} else edits(rows=False)
+
+
+def filled_whole(draft: Draft, node: Loop, local: set[str]) -> set[str]:
+    """The objects that a loop fills with what edits have made that of all processes."""
+    statements = (s for outer in node.body for s in walk(outer) if isinstance(s, FILLING))
+    whole = (s for s in statements if any(e.rule == RULE for n in walk(s) for e in draft.edits_at(n)))
+    return {name for statement in whole for name in filled(draft, statement, local)}
 
 
 def _reads_of_rates(draft: Draft, node: Loop, name: str) -> Iterator[ast.Name]:

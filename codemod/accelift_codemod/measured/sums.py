@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 
 from accelift_codemod.draft import Draft
@@ -12,25 +11,24 @@ from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import Binding
 from accelift_codemod.facts.layout import Environment, Layout, Shape
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured import coins, labels
+from accelift_codemod.measured import coins
 from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.averaging import means_in
+from accelift_codemod.measured.counting import RULE, WHY, count_of_all, numbered, total
 from accelift_codemod.measured.filling import FILLING, filled, given_to, places
 from accelift_codemod.measured.held_outside import reads_elsewhere
+from accelift_codemod.measured.joined_rows import from_all_rows
 from accelift_codemod.measured.numbers import number_of
 from accelift_codemod.measured.onward import targets
 from accelift_codemod.plan import Assumption, Edit, Need, Operation
 
-RULE = "REDUCE"
 _LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Raise)
 _CLOCKS = ("time.", "datetime.")
 _MEAN = "{accelerator}.batch_mean({}.detach())"
 _MEANS = "{accelerator}.batch_mean({})"
 _MEAN_OF_MEANS = '{accelerator}.reduce({}.detach(), reduction="mean")'
-_GATHERED = "{accelerator}.gather_for_metrics({})"
 Loop = ast.For | ast.AsyncFor | ast.While
 Sets = ast.Assign | ast.AugAssign | ast.Expr
-_WHY = "a decision or an average over the whole data set depends on it: it must be that of all processes"
 EVEN = Assumption("the samples of a batch can be shared evenly; a smaller last batch may differ a little")
 GRAPHS = Assumption("it is a mean over the graphs of the batch; one over their nodes is only nearly that of all")
 _REDUCTIONS = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM)
@@ -152,23 +150,26 @@ def reads_outside(draft: Draft, node: ast.AST, owner: Scope, name: str) -> list[
     return [n for n in reads if n not in inside]
 
 
-def reduced(draft: Draft, loop: BatchLoop, statements: Sequence[Sets], local: set[str]) -> list[Edit]:
-    """The edits that make a sum, or another number, that of all processes.
+def reduced(
+    draft: Draft, loop: BatchLoop, statements: Sequence[Sets], local: set[str], rows: bool = False
+) -> list[Edit]:
+    """The edits that make a sum, or another number, that of all processes; also, if `rows`, by computing it from those.
 
     Empty if it is not known of all the statements that set it or add to it how they depend on the batch, or if some
     processes may run one that others do not.
     """
     if any(_apart(draft, loop, statement, local) for statement in statements):
         return []
-    edits = [list(_reduced(draft, loop, s, s.value, local)) for s in statements]
+    edits = [_reduced(draft, loop, s, s.value, local, rows) for s in statements]
     return [edit for some in edits for edit in some] if all(edits) else []
 
 
-def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[str]) -> list[Edit]:
+def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[str], rows: bool = True) -> list[Edit]:
     """The edits that make what a loop puts into a variable, or into the object that it holds, that of all processes.
 
-    Empty unless all of it are numbers that it takes of tensors, `losses.append(loss.item())`, or numbers of samples
-    beside them, `meter.update(loss.item(), x.size(0))`.
+    Empty unless all of it are numbers that it takes of tensors, `losses.append(loss.item())`, or numbers of samples,
+    `meter.update(loss.item(), x.size(0))`, or, if `rows`, can be computed from those of all,
+    `found.extend(out.argmax(1).tolist())`.
     """
     puts: list[tuple[ast.stmt, list[ast.expr]]] = []
     for statement in (s for outer in node.body for s in walk(outer)):
@@ -176,6 +177,9 @@ def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[st
             puts.append((statement, [statement.value]))
         elif isinstance(statement, FILLING) and name in filled(draft, statement, local):
             puts.append((statement, given_to(statement)))
+        elif isinstance(statement, FILLING) and name in filled(draft, statement, local, chosen=True):
+            if _apart(draft, loop, statement, local - {name}):
+                return []  # what it puts there is the same everywhere, but not that it does
     edits: list[Edit] = []
     if any(local & {n.id for n in loads(place)} for statement, _ in puts for place in places(statement)):
         return []  # processes put it into different entries
@@ -185,9 +189,11 @@ def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[st
         parts = [part for part in given if local & {n.id for n in loads(part)}]
         numbers = [part for part in parts if any(number_of(draft, n) is not None for n in walk(part))]
         for part in parts:
-            made = list(_reduced(draft, loop, statement, part, local - {name})) if part in numbers else []
-            if numbers and part not in numbers:
-                made = _numbered(draft, loop, statement, part)
+            made = [] if part in numbers else numbered(draft, loop, statement, part)
+            if part in numbers:
+                made = _reduced(draft, loop, statement, part, local - {name}, rows)
+            elif rows and not made:
+                made = from_all_rows(draft, loop, statement, part, local - {name})
             if not made or _apart(draft, loop, statement, local - {name}):
                 return []
             edits += made
@@ -254,8 +260,17 @@ def _added(draft: Draft, statement: ast.stmt, value: ast.expr) -> tuple[ast.expr
     return value, statement
 
 
-def _reduced(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr, local: set[str]) -> Iterator[Edit]:
-    """Reduce what a statement adds, sets or hands on; nothing if some of it cannot be."""
+def _reduced(
+    draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr, local: set[str], rows: bool = True
+) -> list[Edit]:
+    """Reduce what a statement adds or hands on, or, if `rows`, compute it from those of all processes; nothing if some
+    of it cannot be."""
+    found = [*_combined(draft, loop, statement, value, local)]
+    return found or (from_all_rows(draft, loop, statement, value, local) if rows else [])
+
+
+def _combined(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr, local: set[str]) -> Iterator[Edit]:
+    """Reduce it as the mean, the sum or the number that it is."""
     value, made = _added(draft, statement, value)
     env = draft.environment(loop, made)
     if env is None:
@@ -265,13 +280,13 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr
         weighed, assumes = found
         # In float64, as Python's own product was; on the CPU, as not every device has that.
         if isinstance(weighed, ast.Call) and isinstance(weighed.func, ast.Attribute):
-            yield draft.edit(RULE, weighed.func.value, Operation.SURROUND, _WHY, "{}.detach().cpu()")
-            yield draft.edit(RULE, weighed, Operation.METHOD, _WHY, "double()", need=Need.STRONG)
+            yield draft.edit(RULE, weighed.func.value, Operation.SURROUND, WHY, "{}.detach().cpu()")
+            yield draft.edit(RULE, weighed, Operation.METHOD, WHY, "double()", need=Need.STRONG)
         else:
             tensor = _written(draft, number_of(draft, weighed))
-            yield draft.edit(RULE, weighed, Operation.BECOME, _WHY, f"{tensor}.detach().cpu().double()")
-        total = _total(draft, "{}") + ".item()"
-        yield draft.edit(RULE, value, Operation.SURROUND, _WHY, total, need=Need.STRONG, assumes=assumes)
+            yield draft.edit(RULE, weighed, Operation.BECOME, WHY, f"{tensor}.detach().cpu().double()")
+        summed = total(draft, "{}") + ".item()"
+        yield draft.edit(RULE, value, Operation.SURROUND, WHY, summed, need=Need.STRONG, assumes=assumes)
         return
     taken = {call: of for call in walk(value) if (of := number_of(draft, call)) is not None}
     if taken:
@@ -286,9 +301,9 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr
             code, assumes = _of_all(draft, layouts[call])
             if isinstance(call, ast.Name):  # which others may read: a bar that shows it
                 code = f"{code.replace('{}', _written(draft, of))}.item()"
-                yield draft.edit(RULE, call, Operation.BECOME, _WHY, code, need=Need.STRONG, assumes=assumes)
+                yield draft.edit(RULE, call, Operation.BECOME, WHY, code, need=Need.STRONG, assumes=assumes)
             else:
-                yield draft.edit(RULE, of, Operation.SURROUND, _WHY, code, need=Need.STRONG, assumes=assumes)
+                yield draft.edit(RULE, of, Operation.SURROUND, WHY, code, need=Need.STRONG, assumes=assumes)
         return
     means = (
         list(means_in(draft, value, env))
@@ -300,66 +315,13 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr
         within = {n for mean in means for n in walk(mean)}
         if not {n.id for n in loads(value) if n not in within} & (local - own) and not _counts(value, means[0]):
             for mean in means:
-                yield draft.edit(RULE, mean, Operation.SURROUND, _WHY, _MEANS, need=Need.STRONG)
+                yield draft.edit(RULE, mean, Operation.SURROUND, WHY, _MEANS, need=Need.STRONG)
         return
     layout = draft.facts.layouts.read(value, env)
     if layout is Layout.SUM and draft.facts.kinds.of(value) is Kind.TENSOR:
-        yield draft.edit(RULE, value, Operation.SURROUND, _WHY, _total(draft, "{}.detach()"), need=Need.STRONG)
+        yield draft.edit(RULE, value, Operation.SURROUND, WHY, total(draft, "{}.detach()"), need=Need.STRONG)
     elif layout is Layout.COUNT:
-        yield from _count_of_all(draft, loop, value, env)
-
-
-def _numbered(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr) -> list[Edit]:
-    """Make a number of samples that a statement hands on that of all processes, also if others read it, too."""
-    env = draft.environment(loop, statement)
-    if env is None or draft.facts.layouts.read(value, env) is not Layout.COUNT:
-        return []
-    return list(_count_of_all(draft, loop, value, env))
-
-
-def _count_of_all(draft: Draft, loop: BatchLoop, count: ast.expr, env: Environment) -> Iterator[Edit]:
-    """Make a number of samples that of all processes, where it is read here: others who read a variable keep theirs.
-
-    Labels are gathered and counted; of other parts of a batch, which may be large, the number travels alone.
-    """
-    bindings = draft.facts.resolver.bindings(count) if isinstance(count, ast.Name) else []
-    single = len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path
-    made = bindings[0].value if single else None if isinstance(count, ast.Name) else count
-    counted = _counted(made) if made is not None and draft.runtime else None
-    if made is None or counted is None:
-        return
-    rows = _all_rows(draft, loop, made, env)
-    torch = draft.facts.imported("torch", count)
-    if torch and not labels.is_label(draft, counted):
-        code = _total(draft, f"{torch}.tensor({{}})") + ".item()"
-        yield draft.edit(RULE, count, Operation.SURROUND, _WHY, code, need=Need.STRONG)
-    elif rows is not None and made is count:
-        yield draft.edit(RULE, rows, Operation.SURROUND, _WHY, _GATHERED, need=Need.STRONG)
-    elif rows is not None:
-        text = draft.facts.segment(rows)
-        gathered, alone = _GATHERED.replace("{}", text), rf"(?<![\w.]){re.escape(text)}(?!\w)"
-        code = re.sub(alone, lambda _: gathered, draft.facts.segment(made), count=1)
-        yield draft.edit(RULE, count, Operation.BECOME, _WHY, code, need=Need.STRONG)
-
-
-def _all_rows(draft: Draft, loop: BatchLoop, count: ast.expr, env: Environment) -> ast.Name | None:
-    """The tensor whose rows an expression counts, if it can be gathered from all processes."""
-    # What a collate function of the script pads may have another shape on another process.
-    alike = draft.runtime and all(map(draft.facts.collated.stacks, loop.loaders))
-    rows = _counted(count) if alike else None
-    return rows if rows is not None and draft.facts.layouts.read(rows, env) is Layout.ROWS else None
-
-
-def _counted(node: ast.expr) -> ast.Name | None:
-    """The tensor whose rows an expression counts: `x.size(0)`, `x.shape[0]`, `len(x)`."""
-    if isinstance(node, ast.Call):
-        func = node.func
-        length = isinstance(func, ast.Name) and func.id == "len" and len(node.args) == 1
-        tensor = node.args[0] if length else func.value if isinstance(func, ast.Attribute) else None
-    else:
-        shape = node.value if isinstance(node, ast.Subscript) else None
-        tensor = shape.value if isinstance(shape, ast.Attribute) else None
-    return tensor if isinstance(tensor, ast.Name) else None
+        yield from count_of_all(draft, loop, value, env)
 
 
 def adds_up(draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> bool:
@@ -418,7 +380,7 @@ def _counts(value: ast.expr, call: ast.AST) -> bool:
 def _of_all(draft: Draft, layout: Shape) -> tuple[str, Assumption | None]:
     """How a number of a share becomes that of all processes, and what that takes for granted."""
     if layout is Layout.SUM:
-        return _total(draft, "{}.detach()"), None
+        return total(draft, "{}.detach()"), None
     if layout is Layout.MEAN and draft.runtime:
         return _MEAN, None
     return _MEAN_OF_MEANS, EVEN
@@ -428,13 +390,6 @@ def _written(draft: Draft, tensor: ast.expr | None) -> str:
     """A tensor as the script writes it, so that a method can be called on it."""
     text = draft.facts.segment(tensor) if tensor is not None else ""
     return text if isinstance(tensor, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else f"({text})"
-
-
-def _total(draft: Draft, part: str) -> str:
-    """The sum of every process's part, where a batch that went to all of them whole counts once."""
-    if draft.runtime:
-        return f"{{accelerator}}.gather_for_metrics({part}).sum()"
-    return f'{{accelerator}}.reduce({part}, reduction="sum")'
 
 
 def containers(draft: Draft, node: Loop, local: set[str]) -> set[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
-from accelift_codemod.measured.deciding import decides, deciding, pacing
+from accelift_codemod.measured.deciding import decides, deciding, made_whole, pacing
 from accelift_codemod.measured.estimates import estimates
 from accelift_codemod.measured.said import remedy
 from accelift_codemod.measured.shares import local_names
@@ -15,7 +15,6 @@ from accelift_codemod.measured.sums import (
     EVEN,
     GRAPHS,
     Loop,
-    averaged,
     reads_after,
     reduced,
     sums_of,
@@ -32,7 +31,8 @@ class Phases(Rule):
     Such a loop decides by a flag, by a phase or by the mode of the model whether it trains. Its loaders are all
     prepared, and the results of both kinds of pass are those of the whole data: every number that it adds to a sum is
     first combined with those of the other processes. That is done for all its sums or for none, for they are divided by
-    each other. Lists that training is decided by are averaged (see REDUCE); what else it collects is reported.
+    each other, and for what it collects in lists and other objects, of which those that training is decided by are made
+    those of all in any case (see REDUCE). What else it leaves is reported.
     """
 
     code = _RULE
@@ -64,17 +64,23 @@ for phase in ["train", "val"]:
         local = local_names(draft, loop, node, paced) if paced else local
         sums = {name: statements for name, statements in sums.items() if name not in paced}
         decided = deciding(draft, node, local - set(sums))
-        averages = {name for name in decided if averaged(draft, loop, node, name, local)}
-        edits = {name: reduced(draft, loop, statements, local) for name, statements in sums.items()}
-        left = [name for name, found in edits.items() if not found]
-        others = [
-            r for name in sorted(local - {*sums, *averages}) for r in reads_after(draft, node, name) if _keeps(draft, r)
-        ]
-        if not left and not others:
-            for found in edits.values():
-                yield from found
-            yield from estimates(draft, loop, (edit for found in edits.values() for edit in found))
-        place = sums[left[0]][0] if left else others[0] if others else None
+        averages = {name for name, made in made_whole(draft, loop, node, decided, local, ()).items() if made}
+        edits = {name: reduced(draft, loop, statements, local, rows=True) for name, statements in sums.items()}
+        left: list[ast.AST] = [sums[name][0] for name in sums if not edits[name]]
+        kept = {
+            name: read
+            for name in sorted(local - {*sums, *averages})
+            for read in reversed(reads_after(draft, node, name))
+            if _keeps(draft, read)
+        }
+        if not left:
+            edits |= made_whole(draft, loop, node, [*kept], local, {*sums, *averages})
+            left += [read for name, read in kept.items() if not edits[name]]
+        if not left:
+            made = list(dict.fromkeys(edit for found in edits.values() for edit in found))
+            yield from made
+            yield from estimates(draft, loop, made)
+        place = left[0] if left else None
         if place is not None:
             yield draft.finding(
                 "METRIC-LOCAL",

@@ -13,9 +13,9 @@ from accelift_codemod.facts.memo import kept, memoised
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.carrying_objects import carried
+from accelift_codemod.measured.counting import RULE as REDUCES
 from accelift_codemod.measured.onward import is_within, reached, targets
 from accelift_codemod.measured.pools import pooled
-from accelift_codemod.measured.sums import RULE as REDUCES
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rows.states import is_state
 from accelift_codemod.rules import Explained, Rule

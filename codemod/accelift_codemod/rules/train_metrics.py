@@ -19,8 +19,9 @@ from accelift_codemod.measured.by_clock import timed_around
 from accelift_codemod.measured.called_back import measured
 from accelift_codemod.measured.carried import carried
 from accelift_codemod.measured.carrying_objects import carrying
+from accelift_codemod.measured.counting import RULE
 from accelift_codemod.measured.counting_networks import counted
-from accelift_codemod.measured.deciding import decides, deciding, pacing
+from accelift_codemod.measured.deciding import decides, deciding, filled_whole, made_whole, pacing
 from accelift_codemod.measured.decisions import decisions, decisions_called, layers_by_chance
 from accelift_codemod.measured.divisors import as_number, is_alike, is_whole
 from accelift_codemod.measured.drawn_settings import drawn_settings
@@ -43,10 +44,8 @@ from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.sums import (
     EVEN,
     GRAPHS,
-    RULE,
     Loop,
     adds_up,
-    averaged,
     entries_of,
     is_read,
     reads_after,
@@ -139,7 +138,7 @@ scheduler.step(running / len(loader))
         ratios = _ratios(draft, loop, own)
         asked = {name for name, statement in own.items() if decides(draft, node, statement)}
         decided = _closed(asked, ratios)
-        edits = {name: reduced(draft, loop, sums[name], local) for name in sorted(decided)}
+        edits = {name: reduced(draft, loop, sums[name], local, rows=True) for name in sorted(decided)}
         if all(edits.values()):  # a ratio of one reduced and one local value would be neither
             for reductions in edits.values():
                 yield from reductions
@@ -173,11 +172,10 @@ scheduler.step(running / len(loader))
         local = local_names(draft, loop, node, paced) - set(steering) if paced else local
         decided |= paced
         others = deciding(draft, node, local - set(kept))
+        averages = made_whole(draft, loop, node, others, local, decided if all(edits.values()) else ())
         for name, place in others.items():
-            part = self._leads_to_loss(draft, node, name)  # averaged, it would have no gradient
-            averages = [] if part else averaged(draft, loop, node, name, local)
-            yield from averages
-            if averages:
+            yield from averages[name]
+            if averages[name]:
                 local = local - {name}
             else:
                 yield draft.finding(
@@ -235,7 +233,8 @@ scheduler.step(running / len(loader))
             )
         last = {name: self._said_after(draft, node, name) for name in sorted(left)}
         places |= {name: read for name, read in last.items() if read is not None}
-        said = said_inside(draft, loop, node, local - set(others) - (set(kept) - set(own)) - decided)
+        whole_here = decided | set(others) | (set(kept) - set(own)) | filled_whole(draft, node, local)
+        said = said_inside(draft, loop, node, local - whole_here)
         ways = dict.fromkeys(places, "prints") | {name: how for name, (_, how) in said.items()}
         places |= {name: read for name, (read, _) in said.items() if name not in scaled and not whole.get(name)}
         told = {n.id for statements in entries.values() for n in loads(statements[0].target)}

@@ -1,0 +1,77 @@
+"""Numbers of samples that a loop measures, made those of all processes."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import BatchLoop, How
+from accelift_codemod.facts.layout import Environment, Layout
+from accelift_codemod.measured import labels
+from accelift_codemod.plan import Edit, Need, Operation
+
+RULE = "REDUCE"
+WHY = "a decision or an average over the whole data set depends on it: it must be that of all processes"
+GATHERED = "{accelerator}.gather_for_metrics({})"
+
+
+def numbered(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr) -> list[Edit]:
+    """Make a number of samples that a statement hands on that of all processes, also if others read it, too."""
+    env = draft.environment(loop, statement)
+    if env is None or draft.facts.layouts.read(value, env) is not Layout.COUNT:
+        return []
+    return list(count_of_all(draft, loop, value, env))
+
+
+def count_of_all(draft: Draft, loop: BatchLoop, count: ast.expr, env: Environment) -> Iterator[Edit]:
+    """Make a number of samples that of all processes, where it is read here: others who read a variable keep theirs.
+
+    Labels are gathered and counted; of other parts of a batch, which may be large, the number travels alone.
+    """
+    bindings = draft.facts.resolver.bindings(count) if isinstance(count, ast.Name) else []
+    single = len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path
+    made = bindings[0].value if single else None if isinstance(count, ast.Name) else count
+    counted = counted_in(made) if made is not None and draft.runtime else None
+    if made is None or counted is None:
+        return
+    rows = _all_rows(draft, loop, made, env)
+    torch = draft.facts.imported("torch", count)
+    if torch and not labels.is_label(draft, counted):
+        code = total(draft, f"{torch}.tensor({{}})") + ".item()"
+        yield draft.edit(RULE, count, Operation.SURROUND, WHY, code, need=Need.STRONG)
+    elif rows is not None and made is count:
+        yield draft.edit(RULE, rows, Operation.SURROUND, WHY, GATHERED, need=Need.STRONG)
+    elif rows is not None:
+        text = draft.facts.segment(rows)
+        gathered, alone = GATHERED.replace("{}", text), rf"(?<![\w.]){re.escape(text)}(?!\w)"
+        code = re.sub(alone, lambda _: gathered, draft.facts.segment(made), count=1)
+        yield draft.edit(RULE, count, Operation.BECOME, WHY, code, need=Need.STRONG)
+
+
+def _all_rows(draft: Draft, loop: BatchLoop, count: ast.expr, env: Environment) -> ast.Name | None:
+    """The tensor whose rows an expression counts, if it can be gathered from all processes."""
+    # What a collate function of the script pads may have another shape on another process.
+    alike = draft.runtime and all(map(draft.facts.collated.stacks, loop.loaders))
+    rows = counted_in(count) if alike else None
+    return rows if rows is not None and draft.facts.layouts.read(rows, env) is Layout.ROWS else None
+
+
+def counted_in(node: ast.expr) -> ast.Name | None:
+    """The tensor whose rows an expression counts: `x.size(0)`, `x.shape[0]`, `len(x)`."""
+    if isinstance(node, ast.Call):
+        func = node.func
+        length = isinstance(func, ast.Name) and func.id == "len" and len(node.args) == 1
+        tensor = node.args[0] if length else func.value if isinstance(func, ast.Attribute) else None
+    else:
+        shape = node.value if isinstance(node, ast.Subscript) else None
+        tensor = shape.value if isinstance(shape, ast.Attribute) else None
+    return tensor if isinstance(tensor, ast.Name) else None
+
+
+def total(draft: Draft, part: str) -> str:
+    """The sum of every process's part, where a batch that went to all of them whole counts once."""
+    if draft.runtime:
+        return f"{{accelerator}}.gather_for_metrics({part}).sum()"
+    return f'{{accelerator}}.reduce({part}, reduction="sum")'
