@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import convert, converted, findings, lifted, script
+from scripts import NO_LOOP, TRAINS, convert, converted, findings, lifted, script
 
 DATASETS = "from torchvision import datasets"
 MNIST = 'data = datasets.MNIST("d", download=True)'
@@ -246,3 +246,41 @@ def test_a_constructor_that_prepares_is_not_run_by_one_process_first(apart: bool
     guarded = "self.prepare_data()" if apart else fetched
     assert f"        with self.accelerator.main_process_first():\n            {guarded}\n" in text
     assert "\ntrainer = Trainer(Net)\n" in text
+
+
+_BESIDE = """\
+import os
+import urllib.request
+
+
+def fetch():
+    if not os.path.exists("data.pt"):
+        urllib.request.urlretrieve("http://host/data.pt", "data.pt")
+
+
+def setup():
+    fetch()
+
+
+def train():
+{0}
+
+def run():
+    setup()
+    train()
+"""
+
+
+@pytest.mark.parametrize("trainer", [False, True])
+def test_what_is_called_beside_the_training_is_run_by_one_process_first(trainer: bool) -> None:
+    """Not what trains, too; nor inside the test, where a process that finds the file would not come."""
+    trains = TRAINS
+    if trainer:  # what prepares is beside it, and what trains elsewhere
+        trains = "    net = Net().to(device)\n    fit(net, torch.optim.SGD(net.parameters(), lr=0.1))\n"
+    definitions = _BESIDE.format(trains)
+    if trainer:
+        definitions += f"\n\ndef fit(model, optimizer):\n{TRAINS}"
+    model = {"model": "", "optimizer": ""} if trainer else {}
+    text = converted(script(definitions=definitions, after="run()", **{**NO_LOOP, **model}))
+    assert f"def run():\n    {FIRST}\n        setup()\n    train()\n" in text
+    assert text.count("main_process_first") == 1

@@ -278,6 +278,15 @@ def test_what_functions_have_saved_is_waited_for_before_it_is_looked_for() -> No
     assert f"{WAIT}\nif os.path" in converted(after)
 
 
+def test_a_look_that_is_kept_is_waited_for() -> None:
+    """Inside the function that reads, a process that saw no file would not come to where the others wait."""
+    helpers = BY_HELPERS.partition("\n\n\ndef reload")[0].replace("path", '"last.pt"').replace('("last.pt"):', "():")
+    looks = 'there = os.path.exists("last.pt")\nif there:\n    read()'
+    text = script(imports="import os", before=helpers.replace("\n\n\n", "\n"), epoch=looks, epoch_end="save()")
+    output = converted(text)
+    assert f"    {WAIT}\n    there = os.path" in output and output.count(WAIT) == 1
+
+
 def test_what_functions_load_once_or_save_elsewhere_is_not_waited_for() -> None:
     slots = {"imports": "import os", "epoch_end": 'save("last.pt")'}
     assert WAIT not in converted(script(before=f'{BY_HELPERS}\nreload("first.pt")', **slots))

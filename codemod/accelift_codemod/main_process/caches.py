@@ -217,7 +217,8 @@ class Caches:
     def places(self, call: ast.Call) -> list[ast.AST]:
         """The statement of a call, or those at the level of the training that lead to it; else the call.
 
-        None is around what prepares, which all processes do together: where a constructor does, the statement is in it.
+        None is around what prepares or trains, which all processes do together: where a constructor does, or another
+        function that is called beside that, the statement is in it.
         """
         groups = self.draft.blueprint.groups
         scopes = [node for g in groups for node in (g.scope.node, self.draft.function(g.anchor))]
@@ -240,6 +241,9 @@ class Caches:
                     for s in self.resolver.sites(function)
                     if self.facts.runs(s) and not self._is_off(node, s, function)
                 ]
+                if any(self._runs_batches(self.index.statement(s)) for s in sites):
+                    places.append(self._with_test(self.index.statement(node)))
+                    continue
                 queue += sites
                 if not sites:
                     places.append(call)
@@ -282,8 +286,10 @@ class Caches:
         return min([statement, *kept], key=lambda s: (s.lineno, s.col_offset))
 
     def _runs_batches(self, statement: ast.stmt) -> bool:
+        """Whether a statement runs a function that goes through batches, or that prepares."""
         blueprint = self.draft.blueprint
-        return self._runs(statement, {loop.function for loop in (*blueprint.train_loops, *blueprint.eval_loops)})
+        loops = {loop.function for loop in (*blueprint.train_loops, *blueprint.eval_loops)}
+        return self._runs(statement, loops | {self.draft.function(group.anchor) for group in blueprint.groups})
 
     def _runs(self, statement: ast.stmt, functions: Set[ast.AST | None]) -> bool:
         """Whether a statement runs one of some functions."""

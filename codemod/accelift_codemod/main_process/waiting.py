@@ -56,7 +56,8 @@ def _is_under_one(draft: Draft, site: ast.Call) -> bool:
     """Whether a call is under a condition that asks for files, or for what has been found before."""
     resolver, index = draft.facts.resolver, draft.facts.index
     around = (s for s in index.chain(site) if isinstance(s, ast.If))
-    return any(files.asks(resolver, s.test) or files.listing(resolver, s.test) is not None for s in around)
+    asked = any(files.asks(resolver, s.test) or files.listing(resolver, s.test) is not None for s in around)
+    return asked or files.asked_before(resolver, site)
 
 
 def _is_guarded_somewhere(draft: Draft, function: Function) -> bool:
