@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import NO_BODY, TRAINS, converted, script, unchanged
+from scripts import NO_BODY, TRAINS, converted, script, severities, unchanged
 
 TRAINER = """\
 class Trainer:
@@ -48,6 +48,7 @@ def test_a_dict_that_is_written_out_gives_its_entries(how: str) -> None:
         f"parts = {PARTS}\nparts['model'] = Net()\nTrainer(**parts).fit()",
         f"parts = {PARTS}\nchange(parts)\nTrainer(**parts).fit()",
         f"parts = {PARTS}\nfor name in 'ab':\n    parts = {{**parts, name: 1}}\nTrainer(**parts).fit()",
+        f"parts = other = {PARTS}\nother['model'] = Net()\nTrainer(**parts).fit()",
         "name = 'model'\nTrainer(**" + PARTS.replace('"model":', "name:") + ").fit()",
     ],
 )
@@ -61,3 +62,14 @@ def test_a_parameter_keeps_the_name_that_a_dict_gives_it() -> None:
     text = converted(script(main=True, definitions=train, after=f"{MADE}parts = {parts}\ntrain(**parts)", **NO_BODY))
     assert "def train(model, optimizer, loader, device, accelerator):" in text
     assert '"device": device}' in text and "train(**parts, accelerator=accelerator)" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [("'cuda:0'", ["warning"]), ("torch.device('cuda:1')", ["warning"]), ("device", []), ("'cpu'", [])],
+)
+@pytest.mark.parametrize("how", ["parts = {0}\nTrainer(**parts).fit()\nTrainer(**parts)", "Trainer(**{0}).fit()"])
+def test_one_particular_gpu_in_a_dict_is_told(how: str, given: str, told: list[str]) -> None:
+    trainer = TRAINER.replace("epochs=2):", "where=None):\n        self.noise = torch.rand(3).to(where)")
+    parts = PARTS.replace("}", f', "where": {given}}}')
+    assert severities(spread(how.format(parts), trainer), "DEV-LEFT") == told

@@ -51,12 +51,16 @@ def is_of_option(draft: Draft, node: ast.expr) -> bool:
 
 def handed(draft: Draft) -> Iterator[tuple[ast.Call, ast.expr]]:
     """What functions of the script are given that is one particular GPU, made where it is handed to them, with the
-    call: `train(model, try_gpu())`, `Trainer("cuda:0")`."""
+    call: `train(model, try_gpu())`, `Trainer("cuda:0")`; or in a dict that gives it to them."""
+    found = dict[ast.expr, ast.Call]()
     for call in draft.calls:
         function = _function(draft, call)
         given = (draft.facts.resolver.bind(call, function) or {}) if function is not None else {}
-        spelled = (*call.args, *(k.value for k in call.keywords))
-        yield from ((call, value) for value in given.values() if value in spelled and is_one(draft, value))
+        spelled = (*call.args, *(part.value for k in call.keywords for part in draft.facts.resolver.written_out(k)))
+        for value in given.values():
+            if value in spelled and is_one(draft, value):
+                found.setdefault(value, call)
+    yield from ((call, value) for value, call in found.items())
 
 
 def is_one(draft: Draft, node: ast.expr) -> bool:
@@ -82,8 +86,10 @@ def means_it(draft: Draft, node: ast.expr) -> bool:
 
 def is_exchanged(draft: Draft, call: ast.Call, node: ast.expr) -> bool:
     """Whether what a function is handed may be the device of the process as well: it is the CPU where the script means
-    that, and if it is only a name, nothing takes it for a text: `f"net_{device}.pt"`, `device.split(":")`."""
-    return means_it(draft, node) and (_is_object(draft, node) or not _is_text(draft, call, node))
+    that, and if it is only a name, nothing takes it for a text: `f"net_{device}.pt"`, `device.split(":")`. What
+    stands in a dict may be made before there is an accelerator."""
+    written_here = not isinstance(draft.facts.index.parents[node], ast.Dict)
+    return written_here and means_it(draft, node) and (_is_object(draft, node) or not _is_text(draft, call, node))
 
 
 def is_a_text(draft: Draft, call: ast.Call, node: ast.expr) -> bool:

@@ -191,12 +191,19 @@ class Names:
         if isinstance(table, ast.Name):
             owner = self.index.scope(table).owner(table.id)
             table = self.set_once(table) if owner is not None and self._only_spread((owner, table.id)) else None
+            if table is not None and not self._has_one_name(table):
+                return [keyword]
         if not isinstance(table, ast.Dict):
             return [keyword]
         names = [k.value for k in table.keys if isinstance(k, ast.Constant) and isinstance(k.value, str)]
         if len(names) < len(table.keys):
             return [keyword]
         return [ast.keyword(name, value) for name, value in zip(names, table.values, strict=True)]
+
+    def _has_one_name(self, value: ast.expr) -> bool:
+        """Whether an assignment gives a value to one variable, and nothing else: not `base = parts = {}`."""
+        parent = self.index.parents[value]
+        return isinstance(parent, ast.AnnAssign) or (isinstance(parent, ast.Assign) and len(parent.targets) == 1)
 
     @memoised
     def _only_spread(self, variable: tuple[Scope, str]) -> bool:
