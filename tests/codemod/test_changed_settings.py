@@ -260,3 +260,35 @@ def test_what_only_shows_the_settings_does_not_change_them(call: str, made_befor
     shown = "accelerator.print(args)" if call.startswith("print") else f"\n{call}"
     assert (out.index("= Accelerator(") < out.index(shown)) is made_before
     assert "SAVE-RACE" not in findings(text)
+
+
+FROM_FILE = """\
+import json
+
+
+def write():
+    json.dump({}, open("begun.json", "w"))
+
+
+def read(options):
+    merge(vars(options), json.load(open("options.json")))
+
+
+def merge(known, more):
+    known.update(more)
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "made_before"),
+    [
+        ("d = vars(args)\nd.update(json.load(open('options.json')))", False),
+        ("d = args.__dict__\nfor name in json.load(open('options.json')):\n    d[name] = 1", False),
+        ("read(args)", False),
+        ("d = {}\nd.update(json.load(open('options.json')))", True),
+    ],
+)
+def test_the_dict_of_the_settings_by_another_name(change: str, made_before: bool) -> None:
+    """What is made of the settings is made once they are set, though something before would need it."""
+    text = converted(with_options(f"write()\n{change}\n{BY_FLAG}", *OPTIONS, definitions=FROM_FILE))
+    assert (text.index("= Accelerator(") < text.index(f"\n{change}")) is made_before

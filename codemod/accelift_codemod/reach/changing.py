@@ -6,14 +6,16 @@ import ast
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.conditions import Condition
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.tree import walk
 
 if TYPE_CHECKING:
     from accelift_codemod.reach.home import Home
 
 _DEPTH = 3  # of functions that hand on what they are given
-_ONLY_ASK = frozenset("print str repr format vars len type isinstance hasattr getattr id dict sorted list".split())
+_ONLY_ASK = frozenset("print str repr format len type isinstance hasattr getattr id dict sorted list".split())
+_VIEWS = frozenset("items keys values copy".split())  # of a dict
+_DUMPS = frozenset("json.dump json.dumps pickle.dump yaml.dump yaml.safe_dump torch.save pprint.pprint".split())
 
 
 def may_change(home: Home, statement: ast.stmt) -> bool:
@@ -77,16 +79,26 @@ def _updates(home: Home, call: ast.Call, names: set[object]) -> bool:
 
 def _is_asked(home: Home, container: ast.expr) -> bool:
     """Whether an object, or the one whose attributes a dict holds, is one of those that are asked."""
-    match container:
-        case ast.Attribute(value=inner, attr="__dict__"):
-            container = inner
-        case ast.Call(args=[inner]) if home.resolver.builtin(container.func) == "vars":
-            container = inner
     asked = [n for leaf in home.cpu.leaves() if leaf.node is not None for n in walk(leaf.node)]
     asked = [n for n in asked if isinstance(n, (ast.Name, ast.Attribute))]
-    made = {v.origin for v in home.resolver.values(container)}
+    holders = _holders(home, container)
+    made = {v.origin for holder in holders for v in home.resolver.values(holder)}
     same = any(v.origin in made for n in asked if isinstance(n, ast.expr) for v in home.resolver.values(n))
-    return same or ast.unparse(container) in {ast.unparse(n) for n in asked}
+    return same or not {ast.unparse(n) for n in asked}.isdisjoint(map(ast.unparse, holders))
+
+
+def _holders(home: Home, container: ast.expr, steps: int = _DEPTH) -> list[ast.expr]:
+    """The objects whose attributes a dict holds, also by another name of it: `d = vars(args)`; or else itself."""
+    match container:
+        case ast.Attribute(value=inner, attr="__dict__"):
+            return [inner]
+        case ast.Call(args=[inner]) if home.resolver.builtin(container.func) == "vars":
+            return [inner]
+        case ast.Name() if steps:
+            bound = home.resolver.bindings(container)
+            given = [e for b in bound for e in (home.resolver.handed(b) if b.how is How.PARAMETER else [b.value])]
+            return [container, *(inner for e in given if e is not None for inner in _holders(home, e, steps - 1))]
+    return [container]
 
 
 def attributes(condition: Condition) -> set[str]:
@@ -99,30 +111,40 @@ def _changes(home: Home, leaf: Condition, statement: ast.stmt) -> bool:
     asked = ast.parse(f"({leaf.text})", mode="eval").body
     assert isinstance(asked, ast.Compare) and isinstance(asked.left, ast.Attribute)
     holders = {ast.dump(n) for n in walk(asked.left.value) if isinstance(n, (ast.Name, ast.Attribute))}
-    if any(_hands_on(home, call, holders) for call in walk(statement) if isinstance(call, ast.Call)):
+    touched = (part for call in walk(statement) if isinstance(call, ast.Call) for part in _touched(call))
+    if any(ast.dump(part) in holders and not _is_only_asked(home, part) for part in touched):
         return True
     called = (n for function in home.timeline.calls_into(statement) for n in walk(function))
     return any(_sets(n, asked.left.attr) for n in (*called, *walk(statement)))
 
 
-def _hands_on(home: Home, call: ast.Call, holders: set[str], depth: int = _DEPTH) -> bool:
-    """Whether a call may have what one of some variables holds changed: not if it only shows it or asks it, as its
-    function does, too. What that sets itself is seen elsewhere."""
-    given = [part for part in _touched(call) if ast.dump(part) in holders]
-    if not given or home.resolver.builtin(call.func) in _ONLY_ASK:
+def _is_only_asked(home: Home, read: ast.expr, depth: int = _DEPTH) -> bool:
+    """Whether settings, or the dict of their attributes, are only shown or asked where something reads them; also in
+    the function that they are handed to. What that sets itself is seen elsewhere."""
+    parent = home.index.parents[read]
+    call = home.index.parents[parent] if isinstance(parent, ast.keyword) else parent
+    match parent:
+        case ast.FormattedValue() | ast.keyword(arg=None) | ast.Subscript(ctx=ast.Load()):
+            return True
+        case ast.Attribute(attr="__dict__"):
+            return _is_only_asked(home, parent, depth)
+        case ast.Attribute():
+            called = home.index.parents[parent]
+            return not (isinstance(called, ast.Call) and called.func is parent) or parent.attr in _VIEWS
+    if not isinstance(call, ast.Call):
         return False
+    builtin = home.resolver.builtin(call.func)
+    if builtin == "vars":
+        return _is_only_asked(home, call, depth)
+    if builtin in _ONLY_ASK or home.resolver.qualified(call.func) in _DUMPS:
+        return True
     function = home.resolver.callee(call)
     bound = home.resolver.bind(call, function) if isinstance(function, FUNCTIONS) and depth else None
     if not isinstance(function, FUNCTIONS) or bound is None:
-        return True
-    names = {name for name, argument in bound.items() if argument in given}
+        return False
+    names = {name for name, argument in bound.items() if argument is read}
     reads = [n for n in walk(function) if isinstance(n, ast.Name) and n.id in names]
-    if len(names) != len(given) or any(isinstance(n.ctx, ast.Store) for n in reads):
-        return True
-    inner = {ast.dump(ast.Name(name, ast.Load())) for name in names}
-    asked = all(isinstance(home.index.parents[n], (ast.Attribute, ast.Call, ast.FormattedValue)) for n in reads)
-    calls = (n for n in walk(function) if isinstance(n, ast.Call))
-    return not asked or any(_hands_on(home, inside, inner, depth - 1) for inside in calls)
+    return bool(names) and all(isinstance(n.ctx, ast.Load) and _is_only_asked(home, n, depth - 1) for n in reads)
 
 
 def _touched(call: ast.Call) -> list[ast.expr]:
