@@ -5,6 +5,15 @@ from __future__ import annotations
 import pytest
 from scripts import script, severities
 
+PUTS = """\
+def put(micro, x, y):
+    micro.append((x, y))
+
+
+def put_some(micro, x, y):
+    if y[0] > 0:
+        micro.append((x, y))
+"""
 STEP = "    optimizer.zero_grad()\n    loss = sum(F.cross_entropy(model(a), b) for a, b in {0})\n    loss.backward()\n"
 
 
@@ -26,11 +35,14 @@ def told(forward: str, **slots: str) -> list[str]:
         (f"micro.append((x, y))\nif len(micro) == 4:\n{STEP}    micro = []\nif y[0] > 0:\n    micro = []", False),
         (f"micro.append((x, y))\nif micro[0][1][0] == 4:\n{STEP}    micro.clear()", False),
         (f"micro.append((x, y))\nif len(micro) == 4:\n{STEP}    micro.clear()\nif y[0]:\n    micro.pop()", False),
+        (f"put(micro, x, y)\nif len(micro) == 4:\n{STEP}    micro = []", True),
+        (f"put_some(micro, x, y)\nif len(micro) == 4:\n{STEP}    micro = []", False),
+        (f"put_some(micro, x, y)\nif micro:\n{STEP}    micro = []", False),
         (f"micro.extend((r, y) for r in x)\nif len(micro) > 40:\n{STEP}    micro = []", False),
     ],
 )
 def test_lists_that_are_emptied(body: str, alike: bool) -> None:
-    assert told(body.replace("{0}", "micro"), setup="micro = []") == ([] if alike else ["error"])
+    assert told(body.replace("{0}", "micro"), setup="micro = []", definitions=PUTS) == ([] if alike else ["error"])
 
 
 EACH = "for a, b in micro:\n        loss = F.cross_entropy(model(a), b)\n        loss.backward()"
@@ -65,6 +77,7 @@ LOSS = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)\n"
         (f"{LOSS}if last is None:\n    loss.backward()\nlast = find(x)", False),
         (f"{LOSS}if last is None or last > 2:\n    loss.backward()\nlast = loss.detach()", False),
         (f"{LOSS}if last is None:\n    loss.backward()\nlast = x if loss > 1 else None", False),
+        (f"{LOSS}if last is None:\n    loss.backward()\nkept = None\nif loss > 1:\n    kept = 1\nlast = kept", False),
     ],
 )
 def test_variables_that_are_none_at_first(body: str, alike: bool) -> None:

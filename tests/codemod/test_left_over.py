@@ -22,6 +22,7 @@ def evaluating(*lines: str) -> str:
     "lines",
     [
         ["total += F.cross_entropy(model(u), y).item()"],
+        ["total += F.cross_entropy(model(u), v).item() * x.size(0)"],
         ["out = model(u)", "total += (out.argmax(1) == y).sum().item()"],
         ["u, v = u.to(device), v.to(device)", "total += F.cross_entropy(model(x), v).item()"],
     ],
@@ -42,6 +43,7 @@ def test_one_that_a_function_reads() -> None:
     "lines",
     [
         ["total += F.cross_entropy(model(u), v).item()"],
+        ["total += F.cross_entropy(model(u.view(-1, x.shape[1]).to(x.dtype)), v).item()"],  # as all batches have it
         ["y = v", "total += F.cross_entropy(model(u), y).item()"],
         ["total += F.cross_entropy(model(u), v).item()", "print(loss.item())"],  # a number of a share: METRIC-TRAIN
     ],

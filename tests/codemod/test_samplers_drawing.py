@@ -135,6 +135,8 @@ def told_by(slots: dict[str, str], **more: str) -> list[str]:
             ["DATA-SAMPLER-RNG"],
         ),
         ("self.order = list(range(64)); random.shuffle(self.order)", "iter(self.order)", ["DATA-SAMPLER-RNG"]),
+        ("self.indices = np.random.permutation(64)", "super().__iter__()", ["DATA-SAMPLER-RNG"]),
+        ("setattr(self, 'order', np.random.permutation(64))", "iter(self.order)", ["DATA-SAMPLER-RNG"]),
         ("self.first = np.random.permutation(64); self.order = self.first[::-1]", "self.deal()", ["DATA-SAMPLER-RNG"]),
     ],
 )

@@ -7,13 +7,12 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.chance import seeds
-from accelift_codemod.chance.picked import SAMPLERS, loads
+from accelift_codemod.chance.picked import SAMPLERS
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured.onward import Read, object_reads, reached
 
 _ORDERS = frozenset({"randperm", "permutation", "shuffle"})
 _STREAM = "torch.utils.data.IterableDataset"
@@ -60,18 +59,19 @@ def made(draft: Draft) -> Iterator[tuple[ast.Call, ast.ClassDef]]:
 
 
 def _is_dealt(draft: Draft, call: ast.Call, cls: ast.ClassDef) -> bool:
-    """Whether what a sampler draws when it is made is read where it deals."""
-    methods = [draft.facts.resolver.method(cls, name) for name in ("__iter__", "__len__")]
-    if methods[0] is None:
+    """Whether a sampler may deal by what it draws when it is made: not if it only keeps that in an attribute, which
+    neither its methods read nor what they call."""
+    statement, index = draft.facts.index.statement(call), draft.facts.index
+    kept = statement.targets if isinstance(statement, ast.Assign) else []
+    names = [target.attr for target in kept if isinstance(target, ast.Attribute)]
+    methods = [f for one in draft.facts.resolver.ancestry(cls) for f in one.body if isinstance(f, FUNCTIONS)]
+    if not kept or len(names) < len(kept) or draft.facts.resolver.method(cls, "__iter__") is None:
+        return True
+    own = {f for m in methods for f in (m, *(f for s in m.body for f in draft.blueprint.timeline.calls_into(s)))}
+    if any(isinstance(n, ast.Name) and n.id == "super" for f in methods if f.name == "__iter__" for n in walk(f)):
         return True  # a class of a library deals
-    dealing = {
-        f for m in methods if m for f in (m, *(f for s in m.body for f in draft.blueprint.timeline.calls_into(s)))
-    }
-    alone = isinstance(draft.facts.index.parents[call], ast.Expr)  # `shuffle(self.order)`
-    starts: list[Read] = [call]
-    for shuffled in call.args if alone else ():
-        starts += loads(draft, shuffled) if isinstance(shuffled, ast.Name) else object_reads(draft, shuffled)
-    return any(draft.facts.index.function(read) in dealing for read in reached(draft, starts, tests=True))
+    reads = (n for name in names for n in index.attributes.get(name, ()) if isinstance(n.ctx, ast.Load))
+    return any(index.function(read) in own for read in reads)
 
 
 def _samplers(draft: Draft) -> Iterator[ast.ClassDef]:

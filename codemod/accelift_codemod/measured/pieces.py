@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role
+from accelift_codemod.facts import Role, uses
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.tree import walk
@@ -14,6 +14,7 @@ _VIEWS = frozenset({"items", "values", "keys", "copy"})  # of a dict
 _SAME = frozenset({"enumerate", "reversed", "list", "tuple", "sorted", "iter"})
 _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp)
 _TESTS = (ast.If, ast.While, ast.IfExp, ast.BoolOp, ast.UnaryOp)
+_SOMETIMES = (ast.If, ast.While, ast.For, ast.Try)
 _KEEPS_ON = frozenset("detach clone cpu to item tolist numpy copy".split())  # methods that give something
 _STEPS = 6
 # Variables, and whether it is about what they are filled with: as all that is asked has to be so, each is asked once.
@@ -152,7 +153,21 @@ def _is_filled_alike(draft: Draft, name: ast.Name, local: set[str], steps: int, 
         and all(fill.key is None or not _differs(fill.key, local) for fill in fills.entries)
         and all(_changes_alike(draft, other, local, steps, taken) for other in fills.others)
         and all(_always(draft, change, local, steps, taken) for change in changes)
+        and not any(_may_change_apart(draft, read) for read in uses.reads(draft.facts.index, owner, name.id))
     )
+
+
+def _may_change_apart(draft: Draft, read: ast.Name) -> bool:
+    """Whether a function that is handed a list puts something into it, or takes it out, on a test or in a loop."""
+    call = draft.facts.index.parents[read]
+    function = draft.facts.resolver.callee(call) if isinstance(call, ast.Call) else None
+    if not isinstance(call, ast.Call) or not isinstance(function, FUNCTIONS):
+        return False
+    given = draft.facts.resolver.bind(call, function) or {}
+    scope = draft.facts.index.scopes[function]
+    fills = [draft.facts.resolver.fills(scope, name) for name, argument in given.items() if argument is read]
+    changes = [node for fill in fills for node in (*(entry.node for entry in fill.entries), *fill.others)]
+    return any(isinstance(s, _SOMETIMES) for node in changes for s in draft.facts.index.chain(node))
 
 
 def _changes_alike(draft: Draft, change: ast.expr, local: set[str], steps: int, taken: _Taken) -> bool:
@@ -186,7 +201,9 @@ def _is_known(draft: Draft, bound: Binding, local: set[str], steps: int, taken: 
         return bool(given) and all(v.role is Role.BATCH for v in given)
     if bound.how is not How.ASSIGN or value is None:
         return False
-    if isinstance(value, ast.Name) and value.id in local:
+    if isinstance(value, ast.Name) and (
+        value.id in local or all(b.how is How.ASSIGN for b in draft.facts.resolver.bindings(value))
+    ):
         return _is_set_alike(draft, value, local, steps, taken)
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _KEEPS_ON:
         return True
