@@ -10,7 +10,7 @@ from accelift_codemod.plan import Finding, Severity
 from accelift_codemod.render.proof import conclusion
 from accelift_codemod.verify.announced import announcements
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
-from accelift_codemod.verify.outputs import SAVED, compare_saves
+from accelift_codemod.verify.outputs import SAVED, compare_saves, volatile_values
 from accelift_codemod.verify.proof import Comparison, Proof
 from accelift_codemod.verify.recording import Rank, Recording, Save, Values
 
@@ -105,3 +105,29 @@ def test_what_a_finding_has_said_of_keys_does_not_hide_what_is_proved() -> None:
         assert conclusion(Proof("train.py", comparisons=[Comparison("1 process", answers)])) == (
             f"PROVED: 1 process: {said}."
         )
+
+
+def run_of(*names: str, run: float = 0.0) -> Recording:
+    """A run that saved files of these names, each with a value of its own, and with one of the run's."""
+    saves = [Save(1, name, "train.py:9", {"w": float(place), "run": run}) for place, name in enumerate(names)]
+    return Recording([Rank(saves=saves)])
+
+
+@pytest.mark.parametrize(
+    ("original", "again", "converted", "verdict"),
+    [
+        (["net-11ca/best.pt"], ["net-9b0f/best.pt"], ["net-140b/best.pt"], Verdict.IDENTICAL),
+        (["fox/a.pt", "fox/b.pt"], ["elk/a.pt", "elk/b.pt"], ["owl/a.pt", "owl/b.pt"], Verdict.IDENTICAL),
+        (["fox/a.pt", "last.pt"], ["elk/a.pt", "last.pt"], ["owl/a.pt", "last.pt"], Verdict.IDENTICAL),
+        # What the original names alike each time, or the converted script does not save.
+        (["net-11ca/best.pt"], ["net-11ca/best.pt"], ["net-140b/best.pt"], Verdict.DIFFERS),
+        (["fox/a.pt", "fox/b.pt"], ["elk/a.pt", "elk/b.pt"], ["owl/a.pt"], Verdict.DIFFERS),
+        (["fox/a.pt", "last.pt"], ["elk/a.pt", "last.pt"], ["owl/a.pt"], Verdict.DIFFERS),
+    ],
+)
+def test_files_that_every_run_names_anew_are_compared_in_their_order(
+    original: list[str], again: list[str], converted: list[str], verdict: Verdict
+) -> None:
+    volatile = volatile_values(run_of(*original), run_of(*again, run=1.0))
+    answer = compare_saves(run_of(*original), run_of(*converted, run=2.0), volatile, None, exact=True)
+    assert answer.verdict is verdict

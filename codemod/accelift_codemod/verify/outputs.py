@@ -19,8 +19,8 @@ _ALLOWANCE = 30.0
 
 SAVED = "the same checkpoints"
 
-Key = tuple[str, str]
-"""A file, and a key of what was saved in it."""
+Key = tuple[str, str | None]
+"""A file, and a key of what was saved in it; without the latter the file's name."""
 
 
 def compare_saves(
@@ -36,7 +36,7 @@ def compare_saves(
     Args:
         original: a run of the original.
         converted: a run of the converted script.
-        volatile: values that are not compared; see `volatile_values`.
+        volatile: names and values that are not compared; see `volatile_values`.
         disturbed: a run of the original whose parameters were moved by units of rounding.
         exact: every bit counts.
         said: the findings on what one process has measured: the numbers that they speak of need not be the same on
@@ -51,7 +51,7 @@ def compare_saves(
     differs: Answer | None = None
     announced: Answer | None = None
     for path, save in ours.items():
-        other = _counterpart(path, ours, theirs)
+        other = _counterpart(path, ours, theirs, volatile)
         if other is None:
             detail = f"{path} is not saved"
             return Answer(question, Verdict.DIFFERS, detail, (Suspicion("SAVE-LOST", 3, detail),), save.at)
@@ -62,9 +62,10 @@ def compare_saves(
             if _keys(save, other):
                 return Answer(question, Verdict.DIFFERS, detail, causes)
             renamed = renamed or detail
+        moved = _counterpart(path, ours, drifted, volatile)
         for key, value in save.values.items():
             gap = 0.0 if (path, key) in volatile else _gap(value, other.values[key])
-            drift = _gap(value, drifted[path].values.get(key)) if path in drifted else 0.0
+            drift = _gap(value, moved.values.get(key)) if moved is not None else 0.0
             worst = max(worst, gap)
             if gap > (0.0 if exact else max(_SAVED, _ALLOWANCE * drift)):
                 detail = f"{path}: {key} differs by {gap:.1e}"
@@ -88,14 +89,14 @@ def compare_saves(
 
 
 def volatile_values(original: Recording, again: Recording) -> Collection[Key]:
-    """The saved values that are others in another run of the same script, such as times."""
+    """The saved values, and names of files, that are others in another run of the same script: times, identifiers."""
     ours, others = _last(original.main), _last(again.main)
-    return {
-        (path, key)
-        for path, save in ours.items()
-        for key, value in save.values.items()
-        if path in others and _gap(value, others[path].values.get(key))
-    }
+    found: set[Key] = {(path, None) for path in ours if path not in others}
+    for path, save in ours.items():
+        other = _counterpart(path, ours, others, found)
+        if other is not None:
+            found |= {(path, key) for key, value in save.values.items() if _gap(value, other.values.get(key))}
+    return found
 
 
 def _cut(rank: Rank) -> str:
@@ -107,13 +108,18 @@ def _last(*ranks: Rank) -> dict[str, Save]:
     return {save.path: save for rank in ranks for save in rank.saves if save.path is not None}
 
 
-def _counterpart(path: str, ours: dict[str, Save], theirs: dict[str, Save]) -> Save | None:
-    """The other run's file of the name, or of a name that differs in its numbers, which may be times and metrics."""
+def _counterpart(path: str, ours: dict[str, Save], theirs: dict[str, Save], volatile: Collection[Key]) -> Save | None:
+    """The other run's file of the name, or of a name that differs in its numbers, which may be times and metrics; of
+    one that is another each time, the file in its place among those that only one run has."""
     if path in theirs:
         return theirs[path]
-    alike = [other for other in theirs if other not in ours and template(other) == template(path)]
-    before = [other for other in ours if other not in theirs and template(other) == template(path)].index(path)
-    return theirs[alike[before]] if before < len(alike) else None
+    alone, new = [one for one in ours if one not in theirs], [one for one in theirs if one not in ours]
+    alike = [other for other in new if template(other) == template(path)]
+    before = [other for other in alone if template(other) == template(path)].index(path)
+    if before < len(alike):
+        return theirs[alike[before]]
+    named_anew = all((one, None) in volatile for one in alone) and len(alone) == len(new)
+    return theirs[new[alone.index(path)]] if named_anew else None
 
 
 def _keys(ours: Save, theirs: Save) -> str:
