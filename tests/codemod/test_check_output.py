@@ -85,7 +85,11 @@ PRETRAINED = {
     "model": "model = AutoModel.from_pretrained('bert')",
 }
 
+TQDM = "from tqdm.auto import tqdm"
+BAR = "bar = tqdm(range(3), disable=not accelerator.is_local_main_process)"
 REPORTED = [
+    ("PRINT-ALL", script(from_imports=TQDM, before=BAR, batch_end="bar.write(f'{epoch}')  # HERE")),
+    ("PRINT-ALL", script(from_imports=TQDM, after="tqdm.write('done')  # HERE")),
     ("PRINT-ALL", script(batch_end="if epoch > 0:\n    print('loss is nan')  # HERE")),
     ("PRINT-ALL", script(batch_end="try:\n    print('tried')  # HERE\nexcept ValueError:\n    pass")),
     ("PRINT-ALL", script(batch_end="if accelerator.gather(loss).sum() > 3:\n    print('high')  # HERE")),
@@ -110,6 +114,9 @@ REPORTED = [
     ("SAVE-WRAPPED", script(after=f"accelerator.save({STRIPPED.format(key='key.lower()')}, 'm.pt')  # HERE")),
 ]
 SILENT = [
+    ("PRINT-ALL", script(from_imports=TQDM, before=BAR, after=f"if {MAIN}:\n    bar.write('done')")),
+    ("PRINT-ALL", script(from_imports=TQDM, before=BAR, after="bar.write('done', file=open('log.txt'))")),
+    ("PRINT-ALL", script(after="file = open('log.txt')\nfile.write('done')")),
     ("PRINT-ALL", script(batch_end=NAN)),
     ("PRINT-ALL", script(definitions=RISKY, batch_end=TRY)),
     ("PRINT-ALL", script(batch_end="if not torch.isnan(loss):\n    continue\nprint('loss is nan')")),

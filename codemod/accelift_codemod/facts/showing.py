@@ -8,6 +8,7 @@ from accelift_codemod.facts import library
 from accelift_codemod.facts.index import MARK, How
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.signatures import PARTIAL, is_told
+from accelift_codemod.facts.values import Role
 
 _LEVELS = frozenset({"info", "warning", "debug", "error", "log"})
 PRINTS = frozenset({"builtins.print", "__builtin__.print"})
@@ -56,3 +57,17 @@ def is_beside_a_bar(resolver: Resolver, call: ast.Call) -> bool:
     bindings = resolver.bindings(bar) if isinstance(bar, ast.Name) else []
     made = [b.value for b in bindings if b.how in (How.ASSIGN, How.WITH) and not b.path]
     return any(isinstance(value, ast.Call) and resolver.qualified(value.func) in library.TQDM for value in made)
+
+
+def is_written_beside_a_bar(resolver: Resolver, call: ast.Call) -> bool:
+    """Whether a call prints beside a progress bar, even a disabled one: `tqdm.write(...)`, `bar.write(...)`."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "write":
+        return False
+    if (resolver.qualified(call.func) or "").rpartition(".")[0] in library.TQDM:
+        return True
+    bar = call.func.value
+    values = resolver.values(bar)
+    if values and all(v.role is Role.ITERATOR and v.name in library.TQDM for v in values):
+        return True
+    made = [b.value for b in resolver.bindings(bar)] if isinstance(bar, ast.Name) else []
+    return bool(made) and all(isinstance(m, ast.Call) and resolver.qualified(m.func) in library.TQDM for m in made)

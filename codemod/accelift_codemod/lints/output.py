@@ -247,7 +247,7 @@ accelerator.save(state, "checkpoint.pt")
 
 class PrintAll(Lint):
     """Every process runs the whole script, and what it prints is printed as many times as there are processes, in
-    whatever order.
+    whatever order. So is what `tqdm.write` prints, beside a disabled bar, too.
     """
 
     code = "PRINT-ALL"
@@ -265,7 +265,8 @@ accelerator.print(f"epoch {epoch}")
         if self._is_replaced(world):
             return
         for call in world.calls:
-            if world.resolver.builtin(call.func) != "print" or not world.facts.runs(call):
+            beside = showing.is_written_beside_a_bar(world.resolver, call)
+            if not (beside or world.resolver.builtin(call.func) == "print") or not world.facts.runs(call):
                 continue
             if any(k.arg == "file" for k in call.keywords) or world.ranks.perhaps_alone(call):
                 continue
@@ -278,8 +279,8 @@ accelerator.print(f"epoch {epoch}")
                 self.severity,
                 call.lineno,
                 f"`{world.text(call)}` prints once for each process",
-                "write accelerator.print(...)",
-                fix=self._fix(world, call),
+                "put it under `if accelerator.is_main_process:`" if beside else "write accelerator.print(...)",
+                fix=() if beside else self._fix(world, call),
             )
 
     def _is_replaced(self, world: World) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, library
+from accelift_codemod.facts import library, showing
 from accelift_codemod.measured import said
 from accelift_codemod.plan import Edit, Finding, Need, Operation
 from accelift_codemod.rules import Rule
@@ -33,7 +33,7 @@ class Progress(Rule):
             qualified = draft.facts.resolver.qualified(call.func) or ""
             if qualified in library.TQDM and not self._is_asked(draft, call):
                 yield from self._bar(draft, call)
-            elif self._writes(draft, call, qualified):
+            elif showing.is_written_beside_a_bar(draft.facts.resolver, call):
                 statement = draft.facts.index.statement(call)
                 if isinstance(statement, ast.Expr) and draft.collective(statement) is None:
                     yield draft.edit(
@@ -54,17 +54,6 @@ class Progress(Rule):
                 return True
         return False
 
-    def _writes(self, draft: Draft, call: ast.Call, qualified: str) -> bool:
-        """Whether a call is `tqdm.write(...)` or `bar.write(...)`."""
-        if not isinstance(call.func, ast.Attribute) or call.func.attr != "write":
-            return False
-        resolver, bar = draft.facts.resolver, call.func.value
-        values = resolver.values(bar)
-        bars = bool(values) and all(v.role is Role.ITERATOR and v.name in library.TQDM for v in values)
-        made = [b.value for b in resolver.bindings(bar)] if isinstance(bar, ast.Name) else []
-        bars = bars or (bool(made) and all(isinstance(m, ast.Call) and _is_bar(draft, m) for m in made))
-        return bars or qualified.rpartition(".")[0] in library.TQDM
-
     def _bar(self, draft: Draft, call: ast.Call) -> Iterator[Edit]:
         reason = "one bar per machine, not per process"
         others = "not {accelerator}.is_local_main_process"
@@ -80,10 +69,6 @@ class Progress(Rule):
             yield draft.edit(_RULE, own, Operation.KEYWORD, reason, f"disable={others}", need=Need.WEAK)
         else:
             yield draft.edit(_RULE, own, Operation.SURROUND, reason, f"{{}} or {others}", need=Need.WEAK)
-
-
-def _is_bar(draft: Draft, call: ast.Call) -> bool:
-    return (draft.facts.resolver.qualified(call.func) or "") in library.TQDM
 
 
 def _shows(draft: Draft, read: ast.Attribute) -> bool:
