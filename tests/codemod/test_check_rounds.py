@@ -32,10 +32,22 @@ UNFREEZE = """\
 def thaw(model):
     accelerator.unwrap_model(model).layer.requires_grad_(True){mark}
 """
-PREPARE = "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)"
 SPLIT = "accelerator = Accelerator(split_batches={})"
 CONFIGURED = "accelerator = Accelerator(dataloader_config=DataLoaderConfiguration(split_batches=True))"
 BOTH = "from accelerate.utils import DataLoaderConfiguration"
+
+PREPARE = "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)"
+# One of two schedulers, and what is prepared of it.
+CHOSEN = """\
+if epochs > 3:
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+else:
+    scheduler = torch.optim.lr_scheduler.{other}
+"""
+EITHER = f"{CHOSEN.format(other='CosineAnnealingLR(optimizer, T_max=20)')}{ALL}"
+NEITHER = EITHER.replace(ALL, PREPARE)
+OR_PLATEAU = f"{CHOSEN.format(other='ReduceLROnPlateau(optimizer)')}{ALL}"
+BY_KIND = "if epochs > 3:\n        scheduler.step()  # HERE\n    else:\n        scheduler.step(0.1)"
 
 
 def epochs(end: str, each: str = "", **slots: str) -> str:
@@ -44,6 +56,8 @@ def epochs(end: str, each: str = "", **slots: str) -> str:
 
 REPORTED = [
     ("SCHED-EPOCH", epochs("scheduler.step()  # HERE")),
+    ("SCHED-EPOCH", epochs("scheduler.step()  # HERE", setup="epochs = 3", prepare=EITHER)),
+    ("SCHED-EPOCH", epochs(BY_KIND, setup="epochs = 3", prepare=OR_PLATEAU)),
     ("SCHED-PLATEAU", epochs("scheduler.step(0.1)  # HERE", prepare=f"{PLATEAU}\n{ALL}")),
     ("UNWRAP-FP32", epochs(f"{FP32}  # HERE", device=BF16)),
     (
@@ -62,6 +76,9 @@ REPORTED = [
     ),
 ]
 SILENT = [
+    ("SCHED-EPOCH", epochs("scheduler.step(epoch)", setup="epochs = 3", prepare=EITHER)),
+    ("SCHED-EPOCH", epochs("scheduler.step()", setup="epochs = 3", prepare=NEITHER)),
+    ("SCHED-PLATEAU", epochs(BY_KIND, setup="epochs = 3", prepare=OR_PLATEAU)),
     ("SCHED-EPOCH", epochs("pass", each="\n        scheduler.step()")),
     ("SCHED-EPOCH", epochs("scheduler.step(epoch)")),
     ("SCHED-EPOCH", script(**ONCE, definitions=EPOCH.format(end="scheduler.step()", each=""))),

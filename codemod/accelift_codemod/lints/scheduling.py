@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.index import FUNCTIONS, How, position
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
@@ -18,15 +18,21 @@ _PLATEAU = "torch.optim.lr_scheduler.ReduceLROnPlateau"
 class _Stepped(Lint):
     """A lint about where a scheduler is stepped."""
 
-    def _steps(self, world: World, prepared: bool) -> Iterator[tuple[ast.Call, Value]]:
-        """Calls of a scheduler's `step`, with the scheduler as it was made."""
+    def _steps(self, world: World, prepared: bool) -> Iterator[tuple[ast.Call, list[Value]]]:
+        """Calls of a scheduler's `step`, with the schedulers, as they were made, of which it is one."""
         for call in world.index.methods.get("step", []):
             assert isinstance(call.func, ast.Attribute)
             values = world.resolver.values(call.func.value)
-            if len(values) != 1 or values[0].role is not Role.SCHEDULER:
-                continue
-            if world.resolver.is_prepared(values[0]) is prepared and (prepared or not world.is_given(values[0])):
-                yield call, world.original(values[0])
+            if values and all(v.role is Role.SCHEDULER and self._is(world, v, prepared) for v in values):
+                yield call, [world.original(v) for v in values]
+
+    def _is(self, world: World, scheduler: Value, prepared: bool) -> bool:
+        """Whether a scheduler was prepared, or certainly was not."""
+        return world.resolver.is_prepared(scheduler) is prepared and (prepared or not world.is_given(scheduler))
+
+    def _made(self, world: World, schedulers: list[Value]) -> tuple[Evidence, ...]:
+        origins = sorted((scheduler.origin for scheduler in schedulers), key=position)
+        return tuple(Evidence(made.lineno, f"made by `{world.text(made)}`") for made in origins)  # type: ignore[attr-defined]
 
     def _repeats(self, world: World) -> bool:
         """Whether a prepared scheduler steps once for each process."""
@@ -65,8 +71,12 @@ for epoch in range(epochs):
         if not self._repeats(world):
             return
         trains = [loop for loop in world.loops if loop.trains]
-        for call, scheduler in self._steps(world, prepared=True):
-            if (scheduler.name == _PLATEAU) is not self.plateau or self._is_told(call, scheduler):
+        for call, chosen in self._steps(world, prepared=True):
+            # Of several, a call that tells nothing is of one that needs to be told nothing.
+            schedulers = [one for one in chosen if (one.name == _PLATEAU) is self.plateau]
+            if not schedulers or (self.plateau and schedulers != chosen):
+                continue
+            if any(self._is_told(call, one) or mentions_process_count(world, one.origin) for one in schedulers):
                 continue
             loops = world.rounds(call)
             if not loops or any(loop.node in loops for loop in world.loops):
@@ -74,16 +84,13 @@ for epoch in range(epochs):
             if not any(loops[0] in world.index.enclosing_loops(loop.node) for loop in trains):
                 if not any(self._trains_in(world, n) for n in walk(loops[0]) if isinstance(n, ast.Call)):
                     continue
-            made = scheduler.origin
-            if mentions_process_count(world, made):
-                continue
             yield Finding(
                 self.code,
                 self.severity,
                 call.lineno,
                 f"`{world.text(call)}` steps {self.times} for each epoch, once for each process",
                 "do not prepare the scheduler, or give the accelerator step_scheduler_with_optimizer=False",
-                (Evidence(made.lineno, f"made by `{world.text(made)}`"),),  # type: ignore[attr-defined]
+                self._made(world, schedulers),
             )
 
     def _is_told(self, call: ast.Call, scheduler: Value) -> bool:
@@ -145,10 +152,10 @@ model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, load
         if not self._repeats(world) or world.unknown_given:
             return
         for prepared in (True, False):
-            for call, scheduler in self._steps(world, prepared):
+            for call, schedulers in self._steps(world, prepared):
                 loop = world.around(call)
-                made = scheduler.origin
-                if loop is None or not loop.trains or not isinstance(made, ast.Call):
+                made = schedulers[0].origin
+                if len(schedulers) > 1 or loop is None or not loop.trains or not isinstance(made, ast.Call):
                     continue
                 length = self._length(world, made, prepared)
                 if length is None:
@@ -258,11 +265,10 @@ with accelerator.accumulate(model):
     def check(self, world: World) -> Iterator[Finding]:
         if world.unknown_given or world.steps is None:
             return
-        for call, scheduler in self._steps(world, prepared=False):
+        for call, schedulers in self._steps(world, prepared=False):
             context = world.accumulating(call)
             if world.index.statement(call) not in (context.body if context is not None else self._beside(world, call)):
                 continue
-            made = scheduler.origin
             yield Finding(
                 self.code,
                 self.severity,
@@ -270,7 +276,7 @@ with accelerator.accumulate(model):
                 f"`{world.text(call)}` was not prepared and steps with every micro-batch, whether the optimizer steps "
                 "or not",
                 "give the scheduler to accelerator.prepare, or step it under `if accelerator.sync_gradients:`",
-                (Evidence(made.lineno, f"made by `{world.text(made)}`"),),  # type: ignore[attr-defined]
+                self._made(world, schedulers),
             )
 
     def _beside(self, world: World, call: ast.Call) -> list[ast.stmt]:
