@@ -50,6 +50,7 @@ SUBCLASS = "class Loader(DataLoader):\n    def __iter__(self):\n        return i
 FREE = "scale = nn.Parameter(torch.ones(1))\noptimizer = torch.optim.SGD([*model.parameters(), scale], lr=0.1)"
 FREE_HERE = FREE.replace("lr=0.1)", "lr=0.1)  # HERE")
 
+BACKWARD_HERE = "accelerator.backward(loss)  # HERE"
 SKLEARN = "from sklearn.model_selection import train_test_split"
 
 WRONG = {
@@ -116,6 +117,18 @@ WRONG = {
     "ACC-NOSTEPS": [
         script(forward="with accelerator.accumulate(model):  # HERE\n    loss = F.cross_entropy(model(x), y)"),
         script("accelift", forward="with accelerator.accumulate(model):  # HERE\n    loss = model(x).mean()"),
+    ],
+    "ACC-NONE": [
+        script(device=K, backward=BACKWARD_HERE),
+        script("accelift", device=OURS_K, backward=BACKWARD_HERE),
+        script(
+            imports="import argparse",
+            device="parser = argparse.ArgumentParser()\nparser.add_argument('--steps', type=int, default=1)\n"
+            "args = parser.parse_args()\naccelerator = Accelerator(gradient_accumulation_steps=args.steps)",
+            backward=BACKWARD_HERE,
+            step="if clip:\n    accelerator.clip_grad_norm_(model.parameters(), 1.0)\noptimizer.step()",
+        ),
+        script(device=K, forward="with accelerator.autocast():\n    loss = model(x).mean()", backward=BACKWARD_HERE),
     ],
     "ACC-ZEROFIRST": [
         script(
@@ -328,6 +341,19 @@ RIGHT = {
         accumulating(after=f"if accelerator.sync_gradients:\n    {CLIPPED}"),
         script(backward=f"accelerator.backward(loss)\n{CLIPPED}"),
         accumulating(after=f"if step_is_due():\n    {CLIPPED}"),
+    ],
+    "ACC-NONE": [
+        accumulating(),
+        script(),
+        script(device=K.replace("4", "1")),
+        script(device=f"{K}\naccelerator.gradient_accumulation_steps = 1"),
+        script(device=K, step="if step_is_due():\n    optimizer.step()"),
+        script(device=K, backward="accelerator.backward(loss)\nif not step_is_due():\n    continue"),
+        script(device=K, forward="loss = 4 * F.cross_entropy(model(x), y)"),
+        script(device=K, backward="for part in loss:\n    accelerator.backward(part)"),
+        script(device=K, backward="if step_is_due():\n    accelerator.backward(loss)\n    optimizer.step()", step=""),
+        script(device=K, backward="with accelerator.no_sync(model):\n    accelerator.backward(loss)"),
+        script(device="accelerator = Accelerator(gradient_accumulation_steps=4, deepspeed_plugin=plugin())"),
     ],
     "ACC-NOSTEPS": [
         accumulating(),

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import takewhile
 
 from accelift_codemod.facts.index import FUNCTIONS, position
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.facts.values import Evidence
+from accelift_codemod.facts.values import Evidence, Role
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
 from accelift_codemod.plan import Finding, Severity
+
+# What accumulates, or tells when the optimizer steps.
+_ACCUMULATES = ("accumulate", "sync_gradients", "no_sync", "_do_sync", "GradientState", "gradient_state")
 
 
 class DividedTwice(Lint):
@@ -203,6 +207,84 @@ with accelerator.accumulate(model):
                 "give it to Accelerator(...)",
                 (Evidence(made.lineno, f"`{world.text(made)}`"),),
             )
+
+
+class NeverAccumulates(Lint):
+    """`accelerator.backward` divides the loss by the accelerator's `gradient_accumulation_steps`, and only
+    `accelerator.accumulate(...)` keeps the optimizer from stepping. Without it every batch is followed by a step, on
+    gradients that are as many times too small.
+    """
+
+    code = "ACC-NONE"
+    severity = Severity.ERROR
+    title = "the loss is divided, and nothing accumulates"
+    wrong = """\
+accelerator = Accelerator(gradient_accumulation_steps=4)
+...
+for inputs, targets in loader:
+    loss = criterion(model(inputs), targets)
+    accelerator.backward(loss)
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+    right = """\
+accelerator = Accelerator(gradient_accumulation_steps=4)
+...
+for inputs, targets in loader:
+    with accelerator.accumulate(model):
+        loss = criterion(model(inputs), targets)
+        accelerator.backward(loss)
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        if world.steps is None or not world.wraps or any(map(world.mentions, _ACCUMULATES)):
+            return
+        if world.index.attribute_bindings.get("gradient_accumulation_steps"):
+            return
+        for call in world.verbs("backward"):
+            loss = world.resolver.argument(call, 0, "loss")
+            if loss is None or self._mentions_steps(world, loss):
+                continue  # multiplied by them; divided once more, it is that of ACC-DIV
+            step = self._step(world, call)
+            if step is not None:
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    call.lineno,
+                    f"`{world.text(call)}` divides the loss by `{world.text(world.steps)}`, and "
+                    f"`{world.text(step)}` (line {step.lineno}) steps with every batch: nothing accumulates, and "
+                    "gradients are as many times too small",
+                    "put the iteration under `with accelerator.accumulate(model):`, or leave "
+                    "gradient_accumulation_steps out",
+                    (Evidence(world.steps.lineno, f"gradient_accumulation_steps is `{world.text(world.steps)}`"),),
+                )
+
+    def _mentions_steps(self, world: World, loss: ast.expr) -> bool:
+        assert world.steps is not None
+        parts = world.flow.sources(loss, lambda node: isinstance(node, ast.Call))
+        return any(isinstance(part, ast.expr) and _same(world, part, world.steps) for part in parts)
+
+    def _step(self, world: World, call: ast.Call) -> ast.Call | None:
+        """The step of an optimizer that follows in every iteration, without any test; None if there is none."""
+        loops = world.index.enclosing_loops(call)[:1]
+        inside = takewhile(
+            lambda parent: parent not in (*loops, world.index.function(call)), world.index.ancestors(call)
+        )
+        if any(isinstance(parent, (ast.If, ast.IfExp)) for parent in inside):
+            return None  # perhaps that of what was added up over several batches
+        for step in world.index.methods.get("step", []):
+            assert isinstance(step.func, ast.Attribute)
+            if not world.resolver.only(step.func.value, Role.OPTIMIZER) or not world.facts.runs(step):
+                continue
+            block, place = world.index.block(world.index.statement(step))
+            around = [at for other, at in map(world.index.block, world.index.chain(call)) if other is block]
+            if around and around[0] < place and world.index.enclosing_loops(step)[:1] == loops:
+                between = (n for statement in block[around[0] : place] for n in walk(statement))
+                if not any(isinstance(n, (ast.Continue, ast.Break, ast.Return)) for n in between):
+                    return step
+        return None
 
 
 def _same(world: World, left: ast.expr, right: ast.expr) -> bool:
