@@ -202,3 +202,32 @@ def test_scripts_that_get_their_accelerator_from_another_file(
     (tmp_path / "train.py").write_text(CALLS.format(module=module))
     results = check_files([(str(tmp_path / "train.py"), named)], Choice())
     assert [f.code for r in results if r.plan for f in r.plan.findings if f.severity is not Severity.NOTE] == codes
+
+
+SPLIT = """\
+from torch.utils.data import random_split
+
+
+def parts(data):
+    return random_split(data, [6, 2])
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "statement", "silent"),
+    [
+        ("from accelerate.utils import set_seed\n\nset_seed(42)\n", "from pkg.cut import parts", True),
+        ("from accelerate.utils import set_seed\n\nset_seed(42)\n", "from .cut import parts", True),
+        ("", "from pkg.cut import parts", False),
+        ("from accelerate.utils import set_seed\n", "from .cut import parts", False),
+        ("import torch\n\nif __name__ == '__main__':\n    torch.manual_seed(42)\n", "from pkg.cut import parts", False),
+        ("import torch\n\n\ndef begin():\n    torch.manual_seed(42)\n", "from pkg.cut import parts", False),
+    ],
+)
+def test_the_package_of_a_module_may_seed(tmp_path: Path, package: str, statement: str, silent: bool) -> None:
+    (tmp_path / "pkg").mkdir()
+    script = "pkg/train" if statement.startswith("from .") else "train"
+    text = ENGINE + SCRIPT.replace("from engine import train", statement)
+    text = text.replace("DataLoader(TensorDataset(", "DataLoader(parts(TensorDataset(").replace("long())", "long()))")
+    found = check(tmp_path, script, **{"pkg/__init__": package, "pkg/cut": SPLIT, script: text})
+    assert [code for code, _ in found.get("cut", ())] == ([] if silent else ["DATA-SPLIT-UNSEEDED"])

@@ -9,7 +9,7 @@ import pytest
 from accelift_codemod.api import convert_file, convert_files
 from accelift_codemod.discover import Files
 from accelift_codemod.options import Options
-from accelift_codemod.plan import Outcome
+from accelift_codemod.plan import Outcome, Severity
 from accelift_codemod.project.groups import flattened
 from cli_runs import convert, tree
 from projects import ENGINE, HEAD, LIFTED_ENGINE, MODEL, lifted, only, outputs, reason, script, write
@@ -798,3 +798,14 @@ def test_a_script_behind_a_link_changes_the_files_that_it_imports(folder: Path, 
     assert changed == {Path("src/engine.py").resolve()}
     convert("train.py", *options)
     assert not Path("engine.py").exists() and not Path("model.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("begin", "codes"), [("torch.manual_seed(0)", []), ("def begin():\n    torch.manual_seed(0)", ["DATA-UNSEEDED"])]
+)
+def test_packages_seed_where_modules_of_them_are_imported(folder: Path, begin: str, codes: list[str]) -> None:
+    text = script("from pkg.model import Net\nfrom engine import train").replace("torch.manual_seed(0)\n", "")
+    write({"train.py": text, "engine.py": ENGINE, "pkg/model.py": MODEL, "pkg/__init__.py": f"import torch\n{begin}\n"})
+    result = only()
+    assert result.plan is not None
+    assert [f.code for f in result.plan.findings if f.severity is Severity.ERROR] == codes

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from accelift_codemod.facts.command_line import is_main
 from accelift_codemod.facts.index import How, Index
 
 
@@ -26,6 +27,7 @@ class Exports:
     imports: Mapping[str, tuple[Reference, ...]]  # for those that only imports bind: all that they may be
     stars: tuple[Reference, ...]  # the modules from which it imports everything
     listed: frozenset[str] | None  # `__all__`, if it is written out
+    seeds: bool  # whether it seeds random numbers where it is imported, by the names of what it calls
 
     def public(self, name: str) -> bool:
         """Whether `from file import *` brings a name along."""
@@ -46,7 +48,7 @@ def exports(index: Index) -> Exports:
         for statement in index.tree.body
         if isinstance(statement, ast.ImportFrom) and any(a.name == "*" for a in statement.names)
     )
-    return Exports(names, imports, stars, _listed(index.tree))
+    return Exports(names, imports, stars, _listed(index.tree), any(_seeds(index, call) for call in index.calls))
 
 
 def reference(index: Index, alias: ast.AST) -> Reference:
@@ -56,6 +58,13 @@ def reference(index: Index, alias: ast.AST) -> Reference:
     if isinstance(statement, ast.ImportFrom):
         return Reference(statement.module or "", statement.level, alias.name)
     return Reference(alias.name if alias.asname else alias.name.partition(".")[0], 0)
+
+
+def _seeds(index: Index, call: ast.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if "seed" not in name or not isinstance(index.parents[call], ast.Expr) or index.function(call) is not None:
+        return False
+    return not any(isinstance(around, ast.If) and is_main(around) for around in index.ancestors(call))
 
 
 def _listed(tree: ast.Module) -> frozenset[str] | None:

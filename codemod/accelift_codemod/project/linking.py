@@ -67,7 +67,8 @@ class Linker:
         self.size = 0
 
     def run(self) -> Program:
-        """Take the script, and every file of which something that is taken uses a global."""
+        """Take the script, every file of which something that is taken uses a global, and every file that seeds random
+        numbers where it is imported."""
         copies: dict[Unit, Copy] = {}
         queue = [self.entry]
         while queue:
@@ -78,7 +79,7 @@ class Linker:
             if len(copies) >= _MOST_FILES or self.size > _MOST_BYTES:
                 raise CannotLink(f"they are more than can be looked at as one program ({len(copies)})")
             copies[unit] = Copy(self, unit)
-            queue += copies[unit].used
+            queue += [*copies[unit].used, *(u for u in self._imports(unit) if u.exports.seeds)]
         units = self._ordered(set(copies))
         originals: dict[ast.AST, ast.AST] = {}
         body: list[ast.stmt] = []
@@ -126,14 +127,16 @@ class Linker:
         return [*sorted(rest, key=lambda u: u.key), *found]
 
     def _imports(self, unit: Unit) -> list[Unit]:
-        """The files that a file imports; what its functions import comes last."""
+        """The files that a file's imports run: those of packages first, what functions import last."""
         found: list[Unit] = []
         for node in sorted(unit.index.imports, key=lambda n: unit.index.function(n) is not None):
             for name, level in imported(node):
-                module = self.module(name, level, unit)
-                if module is not None and module.unit is not None:
-                    found.append(module.unit)
-        return found
+                own = self.finder.files("", level, unit.path) if level and name else ()
+                for path in (*own, *self.finder.files(name, level, unit.path)):
+                    module = self._at(path)
+                    if module is not None and module.unit is not None:
+                        found.append(module.unit)
+        return list(dict.fromkeys(found))
 
     # ---- files
 
