@@ -184,6 +184,37 @@ def test_networks_that_only_evaluate_see_no_share(after: str) -> None:
     assert findings(script(**slots, before=teacher.replace("resnet18()", "resnet18().eval()"))) == []
 
 
+TEACHING = {"forward": "optimizer.zero_grad()\nloss = F.mse_loss(model(x), teacher(x).detach())"}
+DROPS = NET.format("nn.Sequential(nn.BatchNorm1d(8), nn.Dropout())")
+BOTH = NET.format("Deep()").replace("Deep(nn", "Both(nn")
+
+
+@pytest.mark.parametrize(
+    ("before", "codes"),
+    [
+        ("teacher = Deep()\nteacher.eval()", []),
+        ("teacher = Deep().to(device).eval()", []),
+        ("teacher = Both()\nteacher.eval()", []),
+        ("teacher = nn.Sequential(nn.Linear(8, 3), nn.Dropout()).eval()", []),
+        ("teacher = Deep()", ["NOTE-BN", "RNG-SAMENOISE"]),
+        ("teacher = Deep()\nteacher.eval()\nteacher.train()", ["NOTE-BN", "RNG-SAMENOISE"]),
+        ("teacher = Deep()\nteacher.eval()\nother = Deep()", ["NOTE-BN", "RNG-SAMENOISE"]),
+        ("teacher = Both()\nteacher.eval()\nother = Deep()", ["NOTE-BN", "RNG-SAMENOISE"]),
+        ("teacher = Deep()\nteacher.eval()\nboth = nn.Sequential(teacher)", ["NOTE-BN", "RNG-SAMENOISE"]),
+        ("teacher = Deep().eval()\nfor net in made(teacher):\n    net.train()", ["NOTE-BN", "RNG-SAMENOISE"]),
+        ("kinds = {'deep': Deep}\nteacher = kinds['deep']()\nteacher.eval()", ["NOTE-BN", "RNG-SAMENOISE"]),
+    ],
+)
+def test_layers_of_networks_that_only_evaluate(before: str, codes: list[str]) -> None:
+    found = findings(script(**TEACHING, definitions=f"{DROPS}\n\n{BOTH}", before=before))
+    assert [code for code in found if code in ("NOTE-BN", "RNG-SAMENOISE")] == codes
+
+
+def test_layers_of_a_network_that_is_trained_and_evaluated() -> None:
+    text = script(definitions=DROPS, model="model = Deep().to(device)", after="model.eval()")
+    assert findings(text) == ["NOTE-BN", "RNG-SAMENOISE"]
+
+
 def test_layers_outside_of_a_class() -> None:
     assert messages(script(model="model = nn.Sequential(nn.Linear(8, 3), nn.BatchNorm1d(3)).to(device)")) == [
         BATCH_NORM

@@ -10,7 +10,7 @@ from accelift_codemod.facts import position
 from accelift_codemod.facts.norms import keeps_averages
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
-from accelift_codemod.networks import ready_networks
+from accelift_codemod.networks import modes, ready_networks
 
 _PARTS = 60  # of a network that are looked into
 
@@ -25,7 +25,11 @@ def averaging(draft: Draft) -> Iterator[tuple[ast.Call, Value]]:
         for value in draft.facts.objects.models(call.func):
             if value.origin in told or draft.blueprint.is_prepared(value) or draft.facts.objects.is_trained(value):
                 continue
-            if _averages(draft, value) and not _is_handed_on(draft, value) and _in_training_mode(draft, value, call):
+            if (
+                _averages(draft, value)
+                and not modes.is_handed_on(draft, value)
+                and _in_training_mode(draft, value, call)
+            ):
                 told.add(value.origin)
                 yield call, value
 
@@ -50,25 +54,6 @@ def _made_by(draft: Draft, value: Value) -> Iterator[ast.AST]:
     yield from draft.facts.resolver.ancestry(value.declaration)
 
 
-def _is_handed_on(draft: Draft, value: Value) -> bool:
-    """Whether another network has it as a part, which may be prepared, or a call of which nothing is known gets it."""
-    for read in draft.facts.reads():
-        call = draft.facts.index.parents.get(read)
-        call = draft.facts.index.parents.get(call) if isinstance(call, (ast.keyword, ast.Starred)) else call
-        if isinstance(call, ast.Call) and call.func is not read and _may_keep(draft, call):
-            if _denotes(draft, read, value):
-                return True
-    return False
-
-
-def _may_keep(draft: Draft, call: ast.Call) -> bool:
-    """Whether a call makes a network of what it is given, or nothing is known of it."""
-    resolver = draft.facts.resolver
-    if draft.facts.objects.models(call):
-        return True
-    return resolver.callee(call) is None and not resolver.builtin(call.func) and not resolver.qualified(call.func)
-
-
 def _in_training_mode(draft: Draft, value: Value, call: ast.Call) -> bool:
     """Whether a network surely is in the mode of training where it is called, and its averages are of use: the last one
     who changed its mode in the function there has put it into that, or nobody ever has and its weights are saved."""
@@ -76,33 +61,17 @@ def _in_training_mode(draft: Draft, value: Value, call: ast.Call) -> bool:
         return False  # which may leave out the layers of BatchNorm
     switches = [c for name in ("train", "eval") for c in draft.facts.index.methods.get(name, [])]
     own = [c for c in switches if _is_on(draft, c, value)]
-    untold = [c for c in switches if c not in own and _is_on_some(draft, c)]
-    if any(map(_evaluates, untold)):
+    untold = [c for c in switches if c not in own and modes.is_on_some(draft, c)]
+    if any(map(modes.evaluates, untold)):
         return False
-    if not any(map(_evaluates, own)):
+    if not any(map(modes.evaluates, own)):
         return any(_is_on(draft, c, value) for c in draft.facts.index.methods.get("state_dict", []))
     here = [c for c in own if draft.function(c) is draft.function(call) and position(c) < position(call)]
-    return bool(here) and not _evaluates(max(here, key=position))
+    return bool(here) and not modes.evaluates(max(here, key=position))
 
 
 def _is_on(draft: Draft, switch: ast.Call, value: Value) -> bool:
     of = switch.func.value if isinstance(switch.func, ast.Attribute) else None
-    return value.origin in walk(of) if of is not None and not isinstance(of, ast.Name) else _denotes(draft, of, value)
-
-
-def _is_on_some(draft: Draft, switch: ast.Call) -> bool:
-    """Whether it is not known of what a call changes the mode: `for part in parts: part.eval()`."""
-    of = switch.func.value if isinstance(switch.func, ast.Attribute) else None
-    calls_base = isinstance(of, ast.Call) and draft.facts.resolver.builtin(of.func) == "super"
-    return not calls_base and not draft.facts.objects.models(of)
-
-
-def _denotes(draft: Draft, node: ast.expr | None, value: Value) -> bool:
-    return any(v.origin is value.origin for v in draft.facts.resolver.values(node))
-
-
-def _evaluates(switch: ast.Call) -> bool:
-    """Whether a call puts a network into the mode of evaluation, or may do so."""
-    given = [*switch.args, *(k.value for k in switch.keywords)]
-    trains = not given or (isinstance(given[0], ast.Constant) and given[0].value is True)
-    return switch.func.attr == "eval" or not trains  # type: ignore[attr-defined]
+    return (
+        value.origin in walk(of) if of is not None and not isinstance(of, ast.Name) else modes.denotes(draft, of, value)
+    )

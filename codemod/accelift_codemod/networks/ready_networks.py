@@ -8,6 +8,7 @@ import sys
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.networks import modes
 
 # How the names of networks begin that have layers of BatchNorm; those of torchvision, and those of timm as well.
 _NORMED = (
@@ -69,7 +70,7 @@ def _is_nowhere(draft: Draft, words: tuple[str, ...]) -> bool:
 
 def has_batch_norm(draft: Draft, call: ast.Call) -> bool:
     """Whether a call makes such a network with BatchNorm, and trains it, or may compute with it while training."""
-    return is_normed(draft, call) and not _only_evaluates(draft, call)
+    return is_normed(draft, call) and not modes.only_evaluates(draft, call)
 
 
 def is_normed(draft: Draft, call: ast.Call) -> bool:
@@ -82,7 +83,7 @@ def is_normed(draft: Draft, call: ast.Call) -> bool:
 def has_dropout(draft: Draft, call: ast.Call) -> bool:
     """Whether a call makes such a network with dropout, and trains it, or may compute with it while training."""
     dropped = _name(draft, call).startswith(tuple(_DROPPED)) and not _is_only_features(draft, call)
-    return dropped and not _only_evaluates(draft, call)
+    return dropped and not modes.only_evaluates(draft, call)
 
 
 def _is_only_features(draft: Draft, call: ast.Call) -> bool:
@@ -114,13 +115,3 @@ def _is_of(draft: Draft, call: ast.Call, libraries: tuple[str, ...]) -> bool:
     return qualified.startswith(libraries) and any(
         v.origin is call and draft.facts.objects.is_model(v) for v in draft.facts.resolver.values(call)
     )
-
-
-def _only_evaluates(draft: Draft, call: ast.Call) -> bool:
-    """Whether a network is put into evaluation mode, and is none of those that are trained."""
-    values = [v for v in draft.facts.resolver.values(call) if v.origin is call]
-    if any(map(draft.blueprint.is_prepared, values)):
-        return False
-    evals = draft.facts.index.methods.get("eval", [])
-    owners = [c.func.value for c in evals if isinstance(c.func, ast.Attribute)]
-    return any(call in walk(o) or any(v in values for v in draft.facts.resolver.values(o)) for o in owners)

@@ -14,7 +14,7 @@ from accelift_codemod.facts import Role, torch_ops
 from accelift_codemod.facts.chance import SEEDS, drawn_from, of_distribution, own_generator
 from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS, How
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.networks import gradient_hooks, ready_networks
+from accelift_codemod.networks import gradient_hooks, modes, ready_networks
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -94,9 +94,13 @@ class Notes(Rule):
         for call in draft.calls:
             name = self._layer(draft, call)
             normalizes = name in torch_ops.BATCH_NORM or self._normalizes(draft, call)
-            if normalizes or ready_networks.has_batch_norm(draft, call):
+            normalizes = normalizes or ready_networks.has_batch_norm(draft, call)
+            drops = self._drops(draft, call, name) or ready_networks.has_dropout(draft, call)
+            if (normalizes or drops) and modes.is_never_trained(draft, call):
+                continue
+            if normalizes:
                 first.setdefault("BatchNorm", call)
-            if self._drops(draft, call, name) or ready_networks.has_dropout(draft, call):
+            if drops:
                 first.setdefault("dropout", call)
         for loop in draft.blueprint.train_loops:
             step = draft.blueprint.handmade.get(loop)
