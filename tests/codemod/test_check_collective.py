@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 from accelift_codemod.plan import Severity
 
@@ -177,6 +179,56 @@ STAYS = {
         batch_end="bad = torch.isnan(loss).float()\ndist.all_reduce(bad)\nif bad > 0:\n    break",
     ),
 }
+
+
+def report(items: str, leave: str, **slots: str) -> str:
+    """A function that leaves before it gathers, or does so under a test, by the items of a process."""
+    body = textwrap.indent(leave, "    ")
+    definitions = f"def report(items, lengths):\n{body}\n    print(accelerator.gather(lengths))\n"
+    return script(**{**slots, "definitions": definitions}, after=f"items = {items}\nreport(items, loss)")
+
+
+EMPTY = "if len(items) == 0:\n    return{mark}"
+SLICED = "list(data)[accelerator.process_index :: accelerator.num_processes]"
+DEALT = "with accelerator.split_between_processes(list(data){padded}) as dealt:\n    pass\nitems = dealt"
+GATHERS = "from accelerate.utils import gather_object"
+PADDED = ", apply_padding=True"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        report(SLICED, EMPTY.format(mark="  # HERE")),
+        report(SLICED, "if not items:\n    return  # HERE"),
+        report(f"[x for x, y in {SLICED} if x.sum() > 3]", EMPTY.format(mark="  # HERE")),
+        report(SLICED, "if len(items) > 0:\n    accelerator.wait_for_everyone()  # HERE"),
+        report(DEALT.format(padded="").replace("with", "0\nwith", 1), EMPTY.format(mark="  # HERE")),
+        script(
+            definitions="def train(x, y):\n    loss = F.cross_entropy(model(x), y)\n    if torch.isnan(loss):\n"
+            "        return  # HERE\n    accelerator.backward(loss)\n",
+            forward="train(x, y)",
+            backward="",
+        ),
+    ],
+)
+def test_leaving_a_function_on_a_value_of_ones_own_is_an_error(text: str) -> None:
+    assert [f.line for f in findings(text, "COLL-RANKFLOW")] == marked(text) != []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        report("list(data)", EMPTY.format(mark="")),
+        report("list(data)[: accelerator.num_processes]", EMPTY.format(mark="")),
+        report(DEALT.format(padded=PADDED).replace("with", "0\nwith", 1), EMPTY.format(mark="")),
+        report(SLICED, "if len(items) == 0:\n    accelerator.gather(lengths)\n    return"),
+        report(f"gather_object({SLICED})", EMPTY.format(mark=""), from_imports=GATHERS),
+        report(SLICED, "if len(items) == 0:\n    raise ValueError"),
+        report(SLICED, "if len(items) == 0:\n    print('none')"),
+    ],
+)
+def test_leaving_a_function_together_is_right(text: str) -> None:
+    assert findings(text, "COLL-RANKFLOW") == []
 
 
 @pytest.mark.parametrize("text", MAIN_ONLY.values(), ids=MAIN_ONLY)

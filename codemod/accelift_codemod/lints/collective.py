@@ -12,7 +12,7 @@ from accelift_codemod.facts.together import Together
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role
 from accelift_codemod.facts.world import World
-from accelift_codemod.lints import Lint, alone
+from accelift_codemod.lints import Lint, alone, own_items
 from accelift_codemod.plan import Finding, Severity
 
 _STEPS = 3  # of functions that call each other
@@ -169,15 +169,16 @@ if accelerator.is_main_process:
 
 
 class RankFlow(Lint):
-    """A process that leaves a loop (by `exit()`, too), or skips the rest of an iteration, because of a value of its own
-    does not take part in the collective operations that the other processes still do: those wait for it until a timeout
-    ends the job. The loss of a process's own share of the batch is such a value; so is whether it is the main process.
-    A collective operation under a test of such a value is reached by some processes only, too.
+    """A process that leaves a loop or a function (by `exit()`, too), or skips the rest of an iteration, because of a
+    value of its own does not take part in the collective operations that the other processes still do: those wait for
+    it until a timeout ends the job. The loss of a process's own share of the batch is such a value; so is whether it is
+    the main process, and how many items it was dealt. A collective operation under a test of such a value is reached by
+    some processes only, too.
     """
 
     code = "COLL-RANKFLOW"
     severity = Severity.ERROR
-    title = "a process leaves the loop on a value of its own"
+    title = "a process leaves on a value of its own"
     wrong = """\
 for inputs, targets in loader:
     loss = criterion(model(inputs), targets)
@@ -248,15 +249,16 @@ for inputs, targets in loader:
             if isinstance(parent, (*FUNCTIONS, ast.ClassDef)):
                 return None
             if isinstance(parent, ast.If) and child is not parent.test:
-                local = world.flow.local(parent.test)
+                local = world.flow.local(parent.test) or own_items.counted(world, parent.test)
                 if local is not None:
                     return parent, local
             child = parent
         return None
 
     def _in_both(self, world: World, test: ast.If, verb: str) -> bool:
-        """Whether both sides of a test do the same together."""
-        sides = (test.body, test.orelse)
+        """Whether both sides of a test do the same together; the other one of a side that leaves is what follows."""
+        block, place = world.index.block(test)
+        sides = (test.body, [*test.orelse, *(block[place + 1 :] if isinstance(test.body[-1], _LEAVING) else [])])
         return all(any(found.verb == verb for found in world.together.within_statements(side)) for side in sides)
 
     def _finding(self, world: World, node: ast.AST, test: tuple[ast.If, Local], missed: Together) -> Finding:
@@ -290,7 +292,7 @@ for inputs, targets in loader:
                 yes, no = world.ranks.splits(parent.test)
                 if yes is not None or no is not None:
                     return parent, Local(parent.test, f"`{world.text(parent.test)}` differs from process to process")
-                local = world.flow.local(parent.test)
+                local = world.flow.local(parent.test) or own_items.counted(world, parent.test)
                 if local is not None:
                     return parent, local
         return None
@@ -299,7 +301,7 @@ for inputs, targets in loader:
         """What the other processes still do together when one has left."""
         loops = world.index.enclosing_loops(test)
         if not loops:
-            return None  # leaving a function early: COLL-MAIN
+            return self._left_out(world, node, test)
         inside = set(walk(test))
         if isinstance(node, (ast.Return, ast.Expr)):
             places = loops
@@ -316,6 +318,17 @@ for inputs, targets in loader:
                 if isinstance(node, ast.Continue) and found.path and found.path[0].line < test.lineno:
                     continue
                 return found
+        return None
+
+    def _left_out(self, world: World, node: ast.AST, test: ast.If) -> Together | None:
+        """What the rest of a function does together, which a process leaves before; by its number: COLL-MAIN."""
+        leaves = isinstance(node, (ast.Return, ast.Expr)) and world.ranks.splits(test.test) == (None, None)
+        if not leaves or any(world.together.within_statements([*test.body, *test.orelse])):
+            return None
+        for block, place in map(world.index.block, reversed(world.index.chain(test))):
+            for found in world.together.within_statements(block[place + 1 :]):
+                if not world.together.harmless(found) and world.ranks.guard(found.node) is None:
+                    return found
         return None
 
 
