@@ -8,7 +8,7 @@ import pytest
 from accelift_codemod.api import convert_files
 from accelift_codemod.options import Options
 from accelift_codemod.project import groups
-from cli_runs import tree
+from cli_runs import accelift, tree
 from projects import ENGINE, HEAD, LIFTED_ENGINE, MODEL, lifted, outputs, reason, script, write
 
 
@@ -534,3 +534,26 @@ def test_a_script_with_a_process_group_of_its_own_is_asked_for_no_state(folder: 
     texts = {m.path: m.output.decode() for m in found.members if m.output is not None}
     assert ("utils.py" in texts) != kept
     assert kept or "PartialState().print(text)" in texts["utils.py"]
+
+
+TOGETHER = "convert the scripts that share it together, in a way that suits all"
+
+
+@pytest.mark.parametrize(
+    ("loader", "told"),
+    [
+        ("loader = [(torch.randn(4, 4), torch.zeros(4).long())]", "do first what other.py needs (DATA-UNSHARDED)"),
+        ("", TOGETHER),
+    ],
+)
+def test_what_to_do_where_another_script_is_left_alone(folder: Path, loader: str, told: str) -> None:
+    text = script("from engine import train\nfrom model import Net")
+    write({"train.py": text, "engine.py": ENGINE, "model.py": MODEL})
+    lines = text.splitlines(keepends=True)
+    other = "".join(f"{loader}\n" if line.startswith("loader = ") else line for line in lines)
+    write({"other.py": other if loader else "import engine\n\n\ndef again(*given):\n    engine.train(*given)\n"})
+    results = convert_files([(Path(name), True) for name in ("train.py", "other.py")], Options())
+    (finding,) = next(r.plan.findings for r in results if r.path == "train.py" and r.plan is not None)
+    assert finding.remedy.startswith(told)
+    done = accelift("verify", "train.py", "-q")
+    assert done.code == 2 and finding.remedy in done.stderr

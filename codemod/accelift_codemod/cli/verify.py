@@ -134,12 +134,15 @@ def _converted(script: Path, against: Path | None, options: Options, quiet: bool
         result = (_with_its_project(script, options, quiet) if shared else None) or result
     if result.output is None:
         reason = result.plan.reason if result.plan is not None else "nothing to convert"
-        raise click.ClickException(f"{script}: not converted, so there is nothing to compare: {reason}")
+        remedy = (
+            next((f"; {f.remedy}" for f in result.plan.findings if f.remedy), "") if result.plan is not None else ""
+        )
+        raise click.ClickException(f"{script}: not converted, so there is nothing to compare: {reason}{remedy}")
     return result
 
 
 def _with_its_project(script: Path, options: Options, quiet: bool) -> FileResult | None:
-    """The conversion of a script together with the others of its project, which may share files with it."""
+    """What becomes of a script together with the others of its project, which may share files with it."""
     folder = project_folder(script.resolve().parent)
     files = Files()
     files.add(folder)
@@ -148,7 +151,7 @@ def _with_its_project(script: Path, options: Options, quiet: bool) -> FileResult
     if not quiet:
         click.echo(f"converting {folder}, as scripts in it share files with {script}", err=True)
     results = convert_files(list(files.named.items()), options)
-    return next((r for r in results if Path(r.path).resolve() == script.resolve() and r.output is not None), None)
+    return next((r for r in results if Path(r.path).resolve() == script.resolve()), None)
 
 
 def _show(proof: Proof, format_: str, output_file: Path | None) -> None:

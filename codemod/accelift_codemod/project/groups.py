@@ -94,11 +94,24 @@ class _Settlement:
                         self._spares(loser)
                         or _instead(loser, self.alone, message)
                         or loser.otherwise
-                        or _refused(loser, message)
+                        or self._refused(loser, message)
                     )
         for path in self.users:
             self._merge(path)
         return list(self.own.values())
+
+    def _refused(self, script: FileResult, message: str) -> FileResult:
+        together = "convert the scripts that share it together, in a way that suits all"
+        users = (self.own.get(_real(sharer.path)) for sharer in script.sharers)
+        refused = [user for user in users if user is not None and user.outcome is Outcome.REFUSED]
+        codes = {_shown(u.path): u.plan.findings[0].code for u in refused if u.plan is not None and u.plan.findings}
+        if codes and "SHARED-FILE" not in codes.values():
+            needs = _listed(f"{path} needs ({code})" for path, code in codes.items())
+            together = f"do first what {needs}, and convert them together"
+        remedy = f"{together}, or give this one a copy of its own, with the files that it imports"
+        digest = script.plan.digest if script.plan is not None else ""
+        finding = Finding("SHARED-FILE", Severity.ERROR, 0, message, remedy)
+        return replace(FileResult.refused(script.path, digest, finding), left=script.program)
 
     def _spares(self, script: FileResult) -> FileResult | None:
         """A script's conversion that leaves alone what files use that are not converted, if there is one."""
@@ -224,13 +237,6 @@ def _with(script: FileResult, real: str, version: FileResult) -> FileResult:
 def _version(script: FileResult, real: str) -> FileResult | None:
     """What a script's conversion makes of a file: of the script itself, or of a member."""
     return next((r for r in (script, *script.members) if _real(r.path) == real), None)
-
-
-def _refused(script: FileResult, message: str) -> FileResult:
-    remedy = "convert the scripts that share it together, in a way that suits all, or give this one a copy of its own"
-    finding = Finding("SHARED-FILE", Severity.ERROR, 0, message, remedy)
-    digest = script.plan.digest if script.plan is not None else ""
-    return replace(FileResult.refused(script.path, digest, finding), left=script.program)
 
 
 def _listed(names: Iterable[str]) -> str:
