@@ -276,3 +276,21 @@ def test_a_file_of_the_project_that_prints_nothing_is_followed_through(tmp_path:
     found = [(str(tmp_path / "train.py"), finding)]
     said = announcements(found, tmp_path.resolve(), [tmp_path / "stores.py"])
     assert [bool(said.spoken_of(f"train.py:{n}")) for n in (4, 5)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("before", "gives", "prints", "told"),
+    [
+        ("show = lambda value: print(value)", "show(loss)", 1, True),
+        ("hooks = [lambda value: print(value)]", "hooks[0](loss)", 1, True),
+        ("show = lambda value: print(value)", "show(1)", 1, False),
+        ("state = State()", "setattr(state, 'loss', loss)\nprint(state.loss)", 4, True),
+        ("state = State()", "setattr(state, 'rate', 1)\nprint(state.rate)", 4, False),
+        ("low = 0", "match loss:\n    case 1:\n        low += 1\nprint(low)", 6, True),
+    ],
+)
+def test_other_ways_to_where_it_is_printed(tmp_path: Path, before: str, gives: str, prints: int, told: bool) -> None:
+    (tmp_path / "train.py").write_text(f"{before}\nloss = measure()\n{gives}\n")
+    finding = Finding("METRIC-TRAIN", Severity.NOTE, 2, "`loss` covers only the share of a process", "")
+    said = announcements([(str(tmp_path / "train.py"), finding)], tmp_path.resolve())
+    assert bool(said.spoken_of(f"train.py:{prints}")) is told

@@ -15,8 +15,9 @@ _TELLS = frozenset(
     "debug info warning error critical exception print write log set_postfix set_postfix_str set_description "
     "set_description_str add_scalar add_scalars add_text add_histogram".split()
 )
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_LAMBDA = "<lambda>"
 
 
 class Showing:
@@ -34,7 +35,7 @@ class Showing:
         self._outer: dict[ast.AST, ast.AST | None] = {}
         self._flows: dict[Key, set[Key]] = {}
         self._tests: dict[ast.AST, frozenset[Key]] = {}  # what the tests around a statement read
-        self._as_values: set[str] = {"__call__"}  # functions that may go by any name
+        self._as_values: set[str] = {"__call__", _LAMBDA}  # functions that may go by any name
         for tree in trees.values():
             self._declare(tree)
         self._aliases: dict[Key, set[Key]] = {}  # of what may be the same object
@@ -88,13 +89,16 @@ class Showing:
             if isinstance(node, (*_FUNCTIONS, ast.Lambda)):
                 inner, self._outer[node] = node, function
                 self._bound[node] = set()
-                if not isinstance(node, ast.Lambda):
-                    self._functions.setdefault(node.name, []).append((node, in_class))
+                name = node.name if not isinstance(node, ast.Lambda) else _LAMBDA
+                self._functions.setdefault(name, []).append((node, in_class))
             queue += [(child, inner, isinstance(node, ast.ClassDef)) for child in ast.iter_child_nodes(node)]
         called = {n.func for n in ast.walk(tree) if isinstance(n, ast.Call)}
         for node in ast.walk(tree):
             if isinstance(node, (ast.Name, ast.Attribute)) and node not in called:
                 self._as_values.add(node.id if isinstance(node, ast.Name) else node.attr)
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+                named = (n.id for n in node.targets if isinstance(n, ast.Name))
+                self._functions.update((name, [*self._functions.get(name, ()), (node.value, False)]) for name in named)
             if isinstance(node, (ast.Global, ast.Nonlocal)):
                 self._bound[self._scopes[node]] -= set(node.names)
                 self._bound[None] |= set(node.names) if isinstance(node, ast.Global) else set()
@@ -149,6 +153,8 @@ class Showing:
                         self._aliases.setdefault(key, set()).update(self._targets(sources))
             if isinstance(node, (ast.If, ast.While)):
                 tests |= self._read(node.test)
+            elif isinstance(node, ast.Match):
+                tests |= self._read(node.subject)
             elif isinstance(node, (*_FUNCTIONS, ast.Lambda)):
                 tests = frozenset()
             queue += [(child, tests) for child in ast.iter_child_nodes(node)]
@@ -172,6 +178,8 @@ class Showing:
 
     def _handed(self, call: ast.Call) -> Iterator[tuple[ast.AST, Sequence[Key]]]:
         name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+        if name == "setattr" and len(call.args) == 3 and isinstance(call.args[1], ast.Constant):
+            yield call.args[2], [("attribute", str(call.args[1].value))]
         given = [(i, None, a) for i, a in enumerate(call.args)] + [(-1, k.arg, k.value) for k in call.keywords]
         starred = any(isinstance(a, ast.Starred) for a in call.args)
         called = self._functions.get(name) or self._unknown
