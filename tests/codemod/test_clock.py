@@ -157,3 +157,27 @@ def test_a_list_that_a_function_reads() -> None:
     assert "losses.append(accelerator.batch_mean(loss.detach()).item())" in added(text)
     shown = script(before=reads, batch_end="losses.append(loss.item())", epoch_end="print(rate())")
     assert not any("batch_mean" in line for line in added(shown))
+
+
+@pytest.mark.parametrize(
+    ("bound", "told"),
+    [
+        ("out, took = model(x), time.time()", []),
+        ("out, weight = model(x), time.time()", ["error"]),
+        ("out, (weight, took) = model(x), (1.0, time.time())", ["error"]),  # not taken apart
+    ],
+)
+def test_what_is_set_beside_a_loss(bound: str, told: list[str]) -> None:
+    forward = f"optimizer.zero_grad()\nweight = 1.0\n{bound}\nloss = weight * F.cross_entropy(out, y)"
+    assert severities(script(imports=IMPORTS, forward=forward), "COLL-RANKFLOW") == told
+
+
+@pytest.mark.parametrize(("entry", "averaged"), [("epoch {epoch}", True), ("loss {loss:.2f}", False)])
+def test_a_text_beside_the_loss_in_a_list(entry: str, averaged: bool) -> None:
+    """By a loss in a text a file may be named, which is written by that name elsewhere."""
+    text = script(
+        before="scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)\nkept = []",
+        batch_end=f"kept.append((f'{entry}', loss.item()))",
+        epoch_end="scheduler.step(kept[-1][1])",
+    )
+    assert any("batch_mean" in line for line in added(text)) is averaged

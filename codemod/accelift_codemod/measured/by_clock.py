@@ -74,16 +74,28 @@ def _losses(draft: Draft, node: Loop) -> Iterator[Finding]:
         if sets and _clock(draft, test) is not None and not _done(draft, parts):
             told.update((choice, *chosen))
             yield _told(draft, choice, test, _CLOCK, _LOSS)
-    for statement in (s for outer in node.body for s in walk(outer) if isinstance(s, _ASSIGNS) and s not in told):
-        calls = [n for n in walk(statement.value) if isinstance(n, ast.Call)] if stores(statement) & fed else []
+    statements = (s for outer in node.body for s in walk(outer) if isinstance(s, _ASSIGNS) and s not in told)
+    for target, value in (pair for statement in statements for pair in _set_to(statement)):
+        calls = [n for n in walk(value) if isinstance(n, ast.Call)] if stores(target) & fed else []
         if any(draft.facts.resolver.qualified(call.func) in SECONDS for call in calls):
             yield draft.finding(
                 "COLL-RANKFLOW",
                 Severity.ERROR,
-                statement,
-                f"`{draft.facts.segment(statement.value)}` {_CLOCK[0]}: some would {_LOSS}",
+                value,
+                f"`{draft.facts.segment(value)}` {_CLOCK[0]}: some would {_LOSS}",
                 "go by the number of the iteration, or read the clock on the main process and broadcast what it says",
             )
+
+
+def _set_to(statement: ast.Assign | ast.AugAssign) -> Iterator[tuple[ast.AST, ast.expr]]:
+    """What a statement sets, with what to: each for itself in `out, took = model(x), time.time() - begun`."""
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+    pairs = [target, statement.value]
+    several = all(isinstance(n, ast.Tuple) and not any(isinstance(e, ast.Starred) for e in n.elts) for n in pairs)
+    if several and len(target.elts) == len(statement.value.elts):  # type: ignore[attr-defined]
+        yield from zip(target.elts, statement.value.elts, strict=True)  # type: ignore[attr-defined]
+    else:
+        yield statement, statement.value
 
 
 def _tests(draft: Draft, root: ast.AST) -> Iterator[tuple[ast.AST, ast.expr, list[Part]]]:

@@ -183,7 +183,8 @@ def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[st
     edits: list[Edit] = []
     if any(local & {n.id for n in loads(place)} for statement, _ in puts for place in places(statement)):
         return []  # processes put it into different entries
-    if any(_is_text(n) for _, given in puts for part in given for n in walk(part)):
+    texts = (n for _, given in puts for part in given for n in walk(part) if _is_text(n))
+    if any(local & {n.id for n in loads(text)} for text in texts):
         return []  # it may name a file, which is written by that name elsewhere
     for statement, given in puts:
         parts = [part for part in given if local & {n.id for n in loads(part)}]
