@@ -103,6 +103,9 @@ def test_where_deepspeed_makes_the_optimizer_no_wrapper_is_supposed() -> None:
         ("accelerator = Accelerator(deepspeed_plugin=perhaps())", True),
         ("plugin = make_plugin()\naccelerator = Accelerator(fsdp_plugin=plugin)", False),
         ("accelerator = Accelerator(deepspeed_plugin=make_plugin())", False),
+        ("settings = {'fsdp_plugin': make_plugin()}\naccelerator = Accelerator(**settings)", False),
+        ("settings = {}\nsettings['deepspeed_plugin'] = make_plugin()\naccelerator = Accelerator(**settings)", False),
+        ("settings = {'fsdp_plugin': perhaps()}\naccelerator = Accelerator(**settings)", True),
     ],
 )
 def test_a_model_is_wrapped_unless_another_way_of_sharing_it_out_is_set_up(made: str, wrapped: bool) -> None:

@@ -6,6 +6,7 @@ import ast
 
 from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.tree import walk
 
 _SETTINGS = frozenset("fsdp_plugin parallelism_config deepspeed_plugin deepspeed_plugins megatron_lm_plugin".split())
 _STEPS = 4  # from one variable or function to another
@@ -16,8 +17,17 @@ def sets_up_another(resolver: Resolver) -> bool:
     nor does one that is None unless the command line says otherwise."""
     index = resolver.index
     stored = any(isinstance(n.ctx, ast.Store) for name in _SETTINGS for n in index.attributes.get(name, ()))
-    given = (k.value for call in index.calls for k in call.keywords if k.arg in _SETTINGS)
+    given = [k.value for call in index.calls for k in call.keywords if k.arg in _SETTINGS]
+    # In a dict, for `Accelerator(**kwargs)`.
+    pairs = ((n.keys, n.values) for n in walk(index.tree) if isinstance(n, ast.Dict))
+    given += (value for keys, values in pairs for key, value in zip(keys, values, strict=True) if _is_setting(key))
+    entries = ((s.value, t) for s in index.items for t in s.targets if isinstance(t, ast.Subscript))
+    given += (value for value, target in entries if _is_setting(target.slice))
     return stored or any(not _perhaps_none(resolver, value) for value in given)
+
+
+def _is_setting(key: ast.expr | None) -> bool:
+    return isinstance(key, ast.Constant) and key.value in _SETTINGS
 
 
 def _perhaps_none(resolver: Resolver, node: ast.expr | None, steps: int = _STEPS) -> bool:
