@@ -144,6 +144,7 @@ class Finding:
     remedy: str
     evidence: tuple[Evidence, ...] = ()
     fix: tuple[Edit, ...] = field(default=(), compare=False, repr=False)  # what sets it right, if that is certain
+    also: tuple[int, ...] = field(default=(), compare=False, repr=False)  # further lines of which it says the same
 
     def __str__(self) -> str:
         return f"{self.code} {self.message}; {self.remedy}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -294,3 +295,24 @@ def test_other_ways_to_where_it_is_printed(tmp_path: Path, before: str, gives: s
     finding = Finding("METRIC-TRAIN", Severity.NOTE, 2, "`loss` covers only the share of a process", "")
     said = announcements([(str(tmp_path / "train.py"), finding)], tmp_path.resolve())
     assert bool(said.spoken_of(f"train.py:{prints}")) is told
+    ("lines", "place", "verdict"),
+    [
+        ([4], 4, Verdict.NOT_COMPARABLE),
+        ([3], 4, Verdict.NOT_COMPARABLE),  # in the same function
+        ([3], 10, Verdict.NOT_COMPARABLE),  # it says the same of line 11
+        ([4], 10, Verdict.DIFFERS),
+        ([4, 11], 10, Verdict.NOT_COMPARABLE),
+        ([0], 10, Verdict.NOT_COMPARABLE),  # it is not known where
+        ([], 10, Verdict.DIFFERS),
+    ],
+)
+def test_a_finding_excuses_what_its_function_prints(
+    tmp_path: Path, lines: list[int], place: int, verdict: Verdict
+) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(PRINTS)
+    found = [(str(file), Finding("PRINT-ALL", Severity.NOTE, n, "print runs on every process", "")) for n in lines]
+    found = [(path, replace(one, also=(11,) if one.line == 3 else ())) for path, one in found]
+    said = announcements(found, tmp_path.resolve(), codes={"PRINT-ALL"})
+    ran = Rank(lines=[Line(0, "test 2.5", f"train.py:{place}", False, "eval", 3)])
+    assert compare_printers(Recording([ran]), Recording([ran, ran]), said).verdict is verdict

@@ -29,4 +29,4 @@ def _joined(group: list[Finding]) -> Finding:
     lines = list(dict.fromkeys(one.line for one in others))
     more = f" and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
     where = ", ".join(map(str, lines[:_SHOWN]))
-    return replace(first, message=f"{first.message}, and so it is in lines {where}{more}")
+    return replace(first, message=f"{first.message}, and so it is in lines {where}{more}", also=tuple(lines))

@@ -95,6 +95,7 @@ class _Back:
         return replace(
             finding,
             line=self._line(path, finding.line),
+            also=tuple(self._line(path, line) for line in finding.also),
             message=self._text(finding.message, path),
             remedy=self._text(finding.remedy, path),
             evidence=self._evidence(finding.evidence, path),

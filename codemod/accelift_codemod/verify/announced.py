@@ -13,13 +13,14 @@ from accelift_codemod.plan import Finding, Severity
 from accelift_codemod.source import BadSource, Source
 from accelift_codemod.verify.showing import Key, Showing
 
-_METRICS = frozenset({"METRIC-LOCAL", "METRIC-TRAIN"})
+METRICS = frozenset({"METRIC-LOCAL", "METRIC-TRAIN"})
+PRINTS = frozenset({"PRINT-ALL"})
 _NAMED = re.compile(r"`([^`]+)`")  # what a finding speaks of
 
 
 @dataclass(frozen=True)
 class Announcement:
-    """A finding on what one process has measured, and the lines of the statement that it stands at."""
+    """A finding on what one process has measured or all print, and the lines of the statement that it stands at."""
 
     code: str
     place: str
@@ -36,7 +37,7 @@ class Announcement:
 
 @dataclass(frozen=True)
 class Announced:
-    """The findings of a conversion on what one process has measured, and the files that may show it."""
+    """The findings of a conversion on what one process has measured, or all print, and the files that show it."""
 
     said: tuple[Announcement, ...] = ()
     trees: Mapping[str, ast.Module] = field(default_factory=dict)
@@ -53,6 +54,17 @@ class Announced:
         """
         loose = [a for a in self.said if not a.tells]
         return sorted({a.code for a in loose or self.said if a in loose or a.has(place) or self._may_show(a, place)})
+
+    def prints(self, place: str) -> bool:
+        """Whether a finding on what all print may be about a place: it stands in the same function."""
+        return any(self._is_beside(one, place) for one in self.said)
+
+    def _is_beside(self, one: Announcement, place: str) -> bool:
+        file, _, number = place.rpartition(":")
+        tree = self.trees.get(one.place)
+        if tree is None or not one.first or not number.isdigit():
+            return True
+        return file == one.place and _function(tree, int(number)) is _function(tree, one.first)
 
     def _may_show(self, one: Announcement, place: str) -> bool:
         file, _, number = place.rpartition(":")
@@ -74,15 +86,21 @@ class Announced:
         return {}
 
 
-def announcements(found: Collection[tuple[str, Finding]], project: Path, files: Iterable[Path] = ()) -> Announced:
-    """The findings of a conversion on what one process has measured.
+def announcements(
+    found: Collection[tuple[str, Finding]],
+    project: Path,
+    files: Iterable[Path] = (),
+    codes: Collection[str] = METRICS,
+) -> Announced:
+    """The findings of a conversion on what one process has measured, or on what all print.
 
     Args:
         found: all of its findings, with their files.
         project: the folder that places are relative to.
         files: other files of the project, through which what a finding names may flow.
+        codes: those of the findings that are meant.
     """
-    measured = [(Path(path).resolve(), finding) for path, finding in found if finding.code in _METRICS]
+    measured = [(Path(path).resolve(), finding) for path, finding in found if finding.code in codes]
     paths = dict.fromkeys([path for path, _ in measured] + [path.resolve() for path in files if measured])
     names = {path: str(path.relative_to(project)) if path.is_relative_to(project) else str(path) for path in paths}
     trees = {names[path]: tree for path in paths if (tree := _tree(path)) is not None}
@@ -93,6 +111,7 @@ def announcements(found: Collection[tuple[str, Finding]], project: Path, files: 
         spoken_of = tuple(dict.fromkeys(_NAMED.findall(finding.message)))
         tells = finding.severity is Severity.NOTE
         said.append(Announcement(finding.code, names[path], first, last, tells, spoken_of))
+        said += [Announcement(finding.code, names[path], line, line, tells) for line in finding.also]
     return Announced(tuple(said), trees)
 
 
@@ -108,6 +127,13 @@ def _statement(tree: ast.Module | None, line: int) -> ast.stmt | None:
     found = [n for n in ast.walk(tree) if isinstance(n, ast.stmt)] if tree is not None else []
     around = [n for n in found if _span(n)[0] <= line <= _span(n)[1]]
     return min(around, key=lambda n: _span(n)[1] - _span(n)[0], default=None)
+
+
+def _function(tree: ast.Module, line: int) -> ast.AST | None:
+    """The innermost function that has a line; None outside of functions."""
+    functions = [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    around = [n for n in functions if n.body[0].lineno <= line <= (n.end_lineno or n.lineno)]
+    return max(around, key=lambda n: n.lineno, default=None)
 
 
 def _span(statement: ast.stmt) -> tuple[int, int]:

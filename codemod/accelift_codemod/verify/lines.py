@@ -180,15 +180,23 @@ def _drift(ours: Sequence[Line], others: Sequence[Line]) -> dict[Number, float]:
     }
 
 
-def compare_printers(original: Recording, converted: Recording) -> Answer:
-    """Whether one process only prints and logs the original's lines.
+def compare_printers(original: Recording, converted: Recording, said: Announced | None = None) -> Answer:
+    """Whether one process only prints and logs the original's lines, but for those that a finding speaks of (`said`).
 
     What a library logs on its own, as Matplotlib does of fonts that it does not find, is left to it.
     """
-    known = {template(line.text) for line in original.main.lines}
+    places: dict[str, set[str]] = {}
+    for line in original.main.lines:
+        places.setdefault(template(line.text), set()).add(line.place)
+    announced: Answer | None = None
     for number, rank in enumerate(converted.ranks[1:], start=1):
-        repeated = [one for one in rank.lines if not one.by_library and template(one.text) in known]
-        if repeated:
-            detail = f"process {number} prints {len(repeated)} lines too, for instance {repeated[0].text.strip()!r}"
-            return Answer(PRINTERS, Verdict.DIFFERS, detail, (Suspicion("PRINT-ALL", 3, detail, repeated[0].place),))
-    return Answer(PRINTERS, Verdict.IDENTICAL)
+        repeated = [one for one in rank.lines if not one.by_library and template(one.text) in places]
+        untold = [one for one in repeated if not (said and any(map(said.prints, places[template(one.text)])))]
+        if shown := untold or repeated:
+            detail = f"process {number} prints {len(shown)} lines too, for instance {shown[0].text.strip()!r}"
+            causes = (Suspicion("PRINT-ALL", 3, detail, shown[0].place),)
+            if untold:
+                return Answer(PRINTERS, Verdict.DIFFERS, detail, causes)
+            told = f"{detail} (as PRINT-ALL of the conversion says)"
+            announced = announced or Answer(PRINTERS, Verdict.NOT_COMPARABLE, told, causes)
+    return announced or Answer(PRINTERS, Verdict.IDENTICAL)

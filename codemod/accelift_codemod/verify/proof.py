@@ -15,7 +15,7 @@ from accelift_codemod.plan import Finding
 from accelift_codemod.project.beside import Beside, Started
 from accelift_codemod.project.finder import project_folder
 from accelift_codemod.source import Source
-from accelift_codemod.verify.announced import announcements
+from accelift_codemod.verify.announced import PRINTS, announcements
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
 from accelift_codemod.verify.causes import CAUSES, candidates, overall
 from accelift_codemod.verify.chance import frozen_options, in_short, in_words, incomparable
@@ -163,7 +163,9 @@ class _Prover:
         script = request.script.resolve()
         self._started = Started.of(script)
         read = map(Path, Beside.of([str(script)]).files)
-        self._said = announcements(request.known, project_folder(script.parent), read)
+        project = project_folder(script.parent)
+        self._said = announcements(request.known, project, read)
+        self._prints = announcements(request.known, project, codes=PRINTS)
 
     def prove(self) -> Proof:
         original = self._original("original")
@@ -282,7 +284,7 @@ class _Prover:
             saves,
         ]
         if theirs.world > ours.world:
-            answers += [compare_printers(ours, theirs), compare_writers(theirs)]
+            answers += [compare_printers(ours, theirs, self._prints), compare_writers(theirs)]
         if ends[0].verdict in UNPROVED:  # the rest follows from it
             answers = [ends[0]]
         return Comparison(title, _by_dependence([self._unless_known(answer) for answer in answers]))
@@ -388,8 +390,7 @@ def _runnable(script: Path) -> Path:
     return code
 
 
-_ANNOUNCED = {  # of numbers, each is looked at for itself (announced.py)
-    "PRINT-ALL": ("PRINT-ALL",),
+_ANNOUNCED = {  # numbers and lines are looked at one by one (announced.py)
     "SAVE-PREFIX": ("CKPT-KEYS",),
 }
 
