@@ -16,6 +16,7 @@ from accelift_codemod.facts import (
     inheritance,
     instances,
     looked_up,
+    named_methods,
     outside,
     spawned,
 )
@@ -71,6 +72,8 @@ class Facts:
         direct = Index(self.spawned.tree) if self.spawned.ranks else self.written
         self.looked_up = looked_up.find(direct, self._members, self._has_more)
         direct = Index(self.looked_up.tree) if self.looked_up.originals else direct
+        self.named = named_methods.find(direct)
+        direct = Index(self.named.tree) if self.named.originals else direct
         self.filled = dataclass_fields.find(direct)
         direct = Index(self.filled.tree) if self.filled.originals else direct
         self.held = held_methods.find(direct)
@@ -252,7 +255,7 @@ class Facts:
     def kinds_looked_up(self, call: ast.AST) -> str:
         """What a call may make that looks up in a module what it runs, where that differs; else empty."""
         unclear = self.looked_up.unclear
-        for tree in (self.instances, self.flat, self.case, self.held, self.filled, self.looked_up):
+        for tree in (self.instances, self.flat, self.case, self.held, self.filled, self.named, self.looked_up):
             if call in unclear:
                 break
             call = tree.originals.get(call, call)
@@ -267,7 +270,7 @@ class Facts:
     @cached_property
     def _originals(self) -> list[Mapping[ast.AST, ast.AST]]:
         """What the nodes of each tree that is a copy stand for, from the last one back."""
-        trees = (self.instances, self.flat, self.case, self.held, self.filled, self.looked_up)
+        trees = (self.instances, self.flat, self.case, self.held, self.filled, self.named, self.looked_up)
         return [tree.originals for tree in trees if tree.originals]
 
     def unfollowed(self, node: ast.AST) -> ast.ClassDef | None:

@@ -52,6 +52,13 @@ class Copier:
         self.originals[new] = node
         return new
 
+    def _again(self, node: Node) -> Node:
+        """A copy of a node that may stand in the tree more than once."""
+        changing, self._changing = self._changing, None
+        copied = self.copy(node)
+        self._changing = changing
+        return copied
+
     def noted(self, new: Node, node: ast.AST) -> Node:
         """A new node, for one of the tree: at its place."""
         self.originals[new] = node

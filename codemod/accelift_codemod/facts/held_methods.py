@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from accelift_codemod.facts.copying import Copier, Node, around
+from accelift_codemod.facts.copying import Copier, around
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Index, Scope, parameters
 from accelift_codemod.facts.method_reads import Leaf, MethodReads
 from accelift_codemod.facts.signatures import bind, default, is_told
@@ -317,10 +317,3 @@ class _Copier(Copier):
         if group.named is None:
             return held
         return self.noted(ast.Compare(held, [ast.Eq()], [self.noted(ast.Constant(number), node)]), node)
-
-    def _again(self, node: Node) -> Node:
-        """A copy of a node that may stand in the tree more than once."""
-        changing, self._changing = self._changing, None
-        copied = self.copy(node)
-        self._changing = changing
-        return copied

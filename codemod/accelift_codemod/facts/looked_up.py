@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from accelift_codemod.facts.classes import Classes, is_class_method, is_static
-from accelift_codemod.facts.copying import Copier, Node, around
+from accelift_codemod.facts.copying import Copier, around
 from accelift_codemod.facts.index import FUNCTIONS, MARK, Function, How, Index, parameters
 from accelift_codemod.facts.tree import own_nodes, walk
 from accelift_codemod.facts.values import Role
@@ -367,10 +367,3 @@ class _Copier(Copier):
         return self.noted(
             ast.Call(self._again(node.func), [self._again(a) for a in node.args[:places]], keywords), node
         )
-
-    def _again(self, node: Node) -> Node:
-        """A copy of a node that may stand in the tree more than once."""
-        changing, self._changing = self._changing, None
-        copied = self.copy(node)
-        self._changing = changing
-        return copied
