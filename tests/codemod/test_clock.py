@@ -181,3 +181,18 @@ def test_a_text_beside_the_loss_in_a_list(entry: str, averaged: bool) -> None:
         epoch_end="scheduler.step(kept[-1][1])",
     )
     assert any("batch_mean" in line for line in added(text)) is averaged
+    ("counts", "leaves", "told"),
+    [
+        ("if time.time() - begun > 60:\n    state.late += 1", "if state.late > 3:\n    break", 1),
+        ("if time.time() - begun > 60:\n    state.late = True", "if state.late:\n    break", 1),
+        ("state.late += 1", "if state.late > 3:\n    break", 0),
+        ("if time.time() - begun > 60:\n    state.late += 1", "if state.number > 3:\n    break", 0),
+    ],
+)
+def test_what_an_object_counts_by_the_clock(counts: str, leaves: str, told: int) -> None:
+    text = script(
+        imports="import time\nfrom types import SimpleNamespace",
+        before="state = SimpleNamespace(late=0, number=0)\nbegun = time.time()",
+        batch_end=f"{counts}\n{leaves}",
+    )
+    assert findings(text).count("COLL-RANKFLOW") == told

@@ -141,3 +141,24 @@ def test_entries_of_a_dict_are_no_names() -> None:
         epoch_end="if seen[-1]['loss'] < 1:\n    break",
     )
     assert any("batch_mean" in line for line in added(text))
+
+
+HALVES = "def halve():\n    for group in optimizer.param_groups:\n        group['lr'] *= 0.5\ndef keep():\n    pass\n"
+RUNS = "for hook in hooks:\n        hook()"
+
+
+@pytest.mark.parametrize(
+    ("before", "batch_end", "told"),
+    [
+        ("hooks = []\nhooks.append(halve)", f"if loss.item() < 1:\n    {RUNS}", 1),
+        ("hooks = [keep]\nhooks.append(halve)", f"if loss.item() < 1:\n    {RUNS}", 1),
+        ("hooks = []\nhooks.append(halve)\nhooks.clear()", f"if loss.item() < 1:\n    {RUNS}", 0),  # who knows
+        ("hooks = []\nhooks.append(keep)", f"if loss.item() < 1:\n    {RUNS}", 0),
+        ("hooks = []\nhooks.append(halve)", f"if epoch == 1:\n    {RUNS}", 0),
+        ('acts = {"a": halve, "b": keep}', 'key = "a" if loss.item() < 1 else "b"\nacts[key]()', 1),
+        ('acts = {"a": keep, "b": keep}', 'key = "a" if loss.item() < 1 else "b"\nacts[key]()', 0),
+        ('acts = {"a": halve, "b": keep}', 'key = "a" if epoch < 1 else "b"\nacts[key]()', 0),
+    ],
+)
+def test_functions_that_are_called_later(before: str, batch_end: str, told: int) -> None:
+    assert findings(script(before=HALVES + before, batch_end=batch_end)).count("COLL-RANKFLOW") == told

@@ -31,17 +31,20 @@ class Contents:
         self.known: dict[tuple[Scope, str], tuple[list[tuple[Fill, Values]], bool]] = {}
 
     def of(self, binding: Binding, values: Values) -> Values:
-        """What a binding gives its variable, with what is put into it there later if that are objects that train."""
+        """What a binding gives its variable, with what is put into it there later if that are objects that train, or
+        functions."""
         if binding.how is not How.ASSIGN or binding.path:
             return values
-        entries = self.resolver.fills(binding.scope, binding.name).entries
+        fills = self.resolver.fills(binding.scope, binding.name)
+        entries = fills.entries
         if entries and self._is_again(binding, values):
             return values
         container = self._container(binding.value, values) if entries else None
         if container is None:
             return values
         put, trains = self._put(binding, entries)
-        if not trains and not any(v.role in KEPT for v in inside((container,))):
+        runs = not fills.otherwise and all(any(v.role is Role.FUNCTION for v in given) for _, given in put)
+        if not trains and not runs and not any(v.role in KEPT for v in inside((container,))):
             return values
         known = all(self.certain(binding, fill) for fill in entries)
         if container.role is Role.DICT:

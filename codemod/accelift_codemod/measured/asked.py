@@ -48,6 +48,7 @@ def deciding(draft: Draft, test: ast.expr) -> Iterator[ast.AST]:
                 follow([*_bound(draft, node), *_tests_of(draft, node)], steps + 1)
         elif (setting := _setting(node)) is not None and (entries := _entries(draft, *setting, not steps)) is not None:
             follow(entries, 1)
+            follow(_tests_of_attribute(draft, node) if steps < _STEPS else (), steps + 1)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             follow([node.func.value, *node.args, *node.keywords], steps)
         else:
@@ -56,7 +57,7 @@ def deciding(draft: Draft, test: ast.expr) -> Iterator[ast.AST]:
 
 def weighs_numbers(draft: Draft, test: ast.expr) -> bool:
     """Whether a test compares numbers, or a variable of it has been set to what a comparison says, or on one:
-    `ahead = loss.item() < 1`, `if loss.item() < 1: ahead = True`."""
+    `ahead = loss.item() < 1`, `if loss.item() < 1: ahead = True`, `step = "a" if loss.item() < 1 else "b"`."""
     if weighs_up(test) or any(isinstance(n, ast.Call) and _asks_if_finite(draft, n) for n in walk(test)):
         return True
     bound = [b.value for n in loads(test) for b in draft.facts.resolver.bindings(n) if not b.path]
@@ -65,6 +66,7 @@ def weighs_numbers(draft: Draft, test: ast.expr) -> bool:
     sets = (s for s in walk(function) if isinstance(s, ast.Assign)) if asked else ()
     bound += [s.value for s in sets if any(ast.unparse(target) in asked for target in s.targets)]
     tests = (one for n in loads(test) for one in _tests_of(draft, n))
+    bound += [value.test for value in bound if isinstance(value, ast.IfExp)]
     said = (value for value in bound if isinstance(value, (ast.Compare, ast.BoolOp, ast.UnaryOp)))
     return any(map(weighs_up, (*said, *tests)))
 
@@ -123,10 +125,25 @@ def _tests_of(draft: Draft, name: ast.Name) -> list[ast.expr]:
     """The tests on which a variable is counted up, or set to what is written out: `stop = True`."""
     found: list[ast.expr] = []
     for bound in _all_bindings(draft, name):
-        told = bound.how is How.ASSIGN and not bound.path and isinstance(bound.value, ast.Constant)
-        if told or (bound.how is How.AUGMENT and draft.facts.kinds.of(bound.value) is Kind.PLAIN):
-            found += _around(draft, bound.node)
+        found += _around(draft, bound.node) if _is_told(draft, bound) else []
     return found
+
+
+def _tests_of_attribute(draft: Draft, node: ast.AST) -> list[ast.expr]:
+    """The same of an attribute of the object in a variable: `state.late += 1`."""
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+        return []
+    bindings = draft.facts.index.attribute_bindings.get(node.attr, ())
+    owners = ((b, b.node.value) for b in bindings if isinstance(b.node, ast.Attribute) and _is_told(draft, b))
+    same = (b for b, owner in owners if isinstance(owner, ast.Name) and owner.id == node.value.id)
+    return [test for bound in same for test in _around(draft, bound.node)]
+
+
+def _is_told(draft: Draft, bound: Binding) -> bool:
+    """Whether something is counted up, or set to what is written out."""
+    if bound.how is How.AUGMENT:
+        return draft.facts.kinds.of(bound.value) is Kind.PLAIN
+    return bound.how is How.ASSIGN and not bound.path and isinstance(bound.value, ast.Constant)
 
 
 def _around(draft: Draft, node: ast.AST) -> list[ast.expr]:

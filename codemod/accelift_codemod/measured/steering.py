@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role, position
 from accelift_codemod.facts.chance import seeds
-from accelift_codemod.facts.index import FUNCTIONS, LOOPS
+from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import later
@@ -201,10 +201,19 @@ def acts(draft: Draft, statements: Sequence[ast.stmt | ast.expr], saves: bool, d
     for node in (n for s in statements for n in walk(s)):
         if _changes(draft, node) or (saves and _saves(draft, node)):
             return True
-        callee = draft.facts.resolver.callee(node) if isinstance(node, ast.Call) and depth else None
-        if isinstance(callee, FUNCTIONS) and acts(draft, callee.body, saves, depth - 1):
+        called = _called(draft, node) if isinstance(node, ast.Call) and depth else ()
+        if any(acts(draft, function.body, saves, depth - 1) for function in called):
             return True
     return False
+
+
+def _called(draft: Draft, call: ast.Call) -> list[Function]:
+    """The functions of the script of which a call runs one: `for hook in hooks: hook()`."""
+    callee = draft.facts.resolver.callee(call)
+    if isinstance(callee, FUNCTIONS):
+        return [callee]
+    values = draft.facts.resolver.values(call.func) if isinstance(call.func, ast.Name) else ()
+    return [v.declaration for v in values if v.role is Role.FUNCTION and isinstance(v.declaration, FUNCTIONS)]
 
 
 def meets(draft: Draft, statements: Sequence[ast.stmt | ast.expr]) -> bool:
