@@ -1256,3 +1256,20 @@ def test_objects_that_training_asks_for_rows_of_a_whole_batch(made: str, ask: st
         forward=f"optimizer.zero_grad()\nloss = (F.cross_entropy(model(x), y) - model(x) * {ask}).mean()",
     )
     assert ("BATCH-MODEL" in findings(text)) == told
+
+
+@pytest.mark.parametrize(
+    ("test", "told"),
+    [
+        ("x.size(0) != 16", 1),
+        ("len(x) < rows", 1),
+        ("len(x) < 2", 0),
+        ("x.size(1) != 16", 0),
+        ("epoch == 16", 0),
+    ],
+)
+def test_rows_that_are_compared_with_the_number_that_the_batch_size_is(test: str, told: int) -> None:
+    """No share has as many: every iteration would be skipped."""
+    loss = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)"
+    text = script(before="rows = 16", forward=f"if {test}:\n    continue\n{loss}")
+    assert findings(text).count("BATCH-LITERAL") == told

@@ -42,6 +42,12 @@ def said(draft: Draft, loop: BatchLoop) -> tuple[ast.expr, ...]:
 
 def compared(draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[ast.expr]:
     """What the number of rows of a tensor is compared with, or taken from: `x.size(0) != batch_size`."""
+    for size in against(draft, loop, node):
+        yield from row_numbers.numbers(draft, size)
+
+
+def against(draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[ast.expr]:
+    """The same, as it is written: `16` of `x.size(0) != 16`, too."""
     if isinstance(node, ast.Compare) and len(node.comparators) == 1:
         pairs = ((node.left, node.comparators[0]), (node.comparators[0], node.left))
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
@@ -55,7 +61,7 @@ def compared(draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[ast.expr]
     env = draft.environment(loop, draft.facts.index.statement(node))
     for rows, size in dict(pairs).items():
         if env is not None and draft.facts.layouts.read(rows, env) is Layout.COUNT:
-            yield from row_numbers.numbers(draft, size)
+            yield size
 
 
 def maybe_compared(draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[ast.expr]:

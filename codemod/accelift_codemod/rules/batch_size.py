@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import islice
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop
+from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
@@ -220,6 +221,9 @@ class BatchSize(Rule):
         inside = [n for statement in loop.body for n in walk(statement)]
         names = [n for n in inside if sizes and isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
         before = [n for n in names if early.calls(n) and draft.facts.batches.meets(n, loop)]
+        compared = (n for n in inside if sizes and isinstance(n, ast.Compare))
+        whole = (s for n in compared for s in said_rows.against(draft, loop, n) if _number(draft, s) in sizes - {1})
+        yield from (self._literal(draft, size, _number(draft, size)) for size in islice(whole, 1))
         states = self._states(draft, loop, early, before)
         for node in dict.fromkeys([*inside, *(call for name in before for call in early.calls(name))]):
             if not isinstance(node, ast.Call) or not node.args or not row_numbers.takes(draft, node):
@@ -230,14 +234,7 @@ class BatchSize(Rule):
             if first is None or not isinstance(number, int) or number <= 1 or number not in sizes:
                 continue
             place = place or node
-            found = draft.finding(
-                "BATCH-LITERAL",
-                Severity.WARNING,
-                place,
-                f"{number} is the batch size of the loader: if it counts samples here, a process has only "
-                "its share of them",
-                "take the number of rows from the batch itself",
-            )
+            found = self._literal(draft, place, number)
             if own_rows(draft, node, drawn=node not in inside):
                 yield found  # fewer of them would be others
                 continue
@@ -251,6 +248,16 @@ class BatchSize(Rule):
                 assumes=_NUMBER,
                 otherwise=found,
             )
+
+    def _literal(self, draft: Draft, place: ast.expr, number: object) -> Finding:
+        return draft.finding(
+            "BATCH-LITERAL",
+            Severity.WARNING,
+            place,
+            f"{number} is the batch size of the loader: if it counts samples here, a process has only "
+            "its share of them",
+            "take the number of rows from the batch itself",
+        )
 
     def _states(self, draft: Draft, loop: BatchLoop, early: EarlyRows, names: list[ast.Name]) -> set[ast.Call]:
         """The calls that make what some variables hold which have the state of a network."""
@@ -428,3 +435,11 @@ class BatchSize(Rule):
                     "draw or make them in the loop, for as many rows as the batch has",
                 )
                 return
+
+
+def _number(draft: Draft, node: ast.expr) -> object:
+    """The number that is written out, or that a variable is."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    keys = {k for v in draft.facts.resolver.values(node) for k in (v.keys if v.role is Role.CONSTANT else (None,))}
+    return keys.pop() if len(keys) == 1 else None
