@@ -34,6 +34,17 @@ def test_another_script_uses_something_else(folder: Path) -> None:
     assert sorted(outputs("train.py")) == ["engine.py", "train.py"]
 
 
+def test_a_file_further_in_uses_what_would_change(folder: Path) -> None:
+    """Though nothing says where the project begins, and only from there its import leads to the file."""
+    (folder / "pyproject.toml").unlink()
+    package = {"train.py": script("from lib.engine import train\nfrom model import Net"), "model.py": MODEL}
+    write({**package, "lib/__init__.py": "", "lib/engine.py": ENGINE, "lib/other.py": "import engine\n"})
+    assert sorted(outputs("train.py")) == ["lib/engine.py", "train.py"]
+    write({"lib/other.py": "from lib.engine import train\n\n\ndef again(*given):\n    train(*given)\n"})
+    message = "the conversion changes train in lib/engine.py, which lib/other.py uses, too"
+    assert reason() == ("SHARED-FILE", message)
+
+
 def test_another_script_uses_it_through_a_package(folder: Path) -> None:
     body = script("from lib import train\nfrom model import Net")
     write(

@@ -27,10 +27,13 @@ class Finder:
     packages that are installed in place).
     """
 
-    def __init__(self, script: Path, source: Source) -> None:
+    def __init__(self, script: Path, source: Source, root: Path | None = None) -> None:
+        """`root` is where the project surely begins at the latest: nothing need mark it."""
         self.script = Path(os.path.realpath(script))
         folder = self.script.parent
         self.root = project_folder(folder)
+        if root is not None and self.root.is_relative_to(root):
+            self.root = root
         around = [folder, *folder.parents]
         self.folders = list(dict.fromkeys([*searched(source, folder, _below), *around[: around.index(self.root) + 1]]))
 

@@ -147,13 +147,17 @@ class Sharing:
             self._uses.setdefault(user, set()).add(used)
 
     @cached_property
+    def _root(self) -> Path:
+        """Where the project begins: not below the folder that all files of the program are in."""
+        return project_folder(Path(os.path.commonpath([file.path.parent for file in self.files])))
+
+    @cached_property
     def sharers(self) -> tuple[Sharer, ...]:
         """Who uses what is changed, and is no file of the program.
 
         Of the script itself, they can use what it defines as long as that is called as before.
         """
         program = {file.path for file in self.files}
-        root = project_folder(Path(os.path.commonpath([path.parent for path in program])))
         all_changed, all_asking, all_taken = map(self._reaching, (_changes, _asks, _takes_out))
         unused = {one for one, edits in self._edits.items() if all(map(_tidies, edits))}
         found = []
@@ -165,12 +169,12 @@ class Sharing:
             gone = {name for path, name in unused if path == file.path != self.script}
             other = {name for path, name in all_taken if path == file.path != self.script} - changed
             wanted = changed | asking | gone | other
-            readers = list(users(root, file.path, wanted, program)) if wanted else []
-            readers = [(path, read - (gone & use(path, file.path).own)) for path, read in readers]
+            readers = list(users(self._root, file.path, wanted, program)) if wanted else []
+            readers = [(path, read - (gone & use(path, file.path, self._root).own)) for path, read in readers]
             changed |= gone | other
             if file.path != self.script:
                 readers.append((file.path, (changed | asking) & main_names(file.index)))
-            several = distributing(root) if any(read & (other | asking) for _, read in readers) else ()
+            several = distributing(self._root) if any(read & (other | asking) for _, read in readers) else ()
             for path, used in readers:
                 alone = path not in several
                 read = used - other if alone else used
@@ -251,7 +255,7 @@ class Sharing:
                 ((file.path, user), (file.path, name)) for user, names in read.items() for name in names & known
             )
             for other in self.files:
-                how = use(file.path, other.path) if other is not file else NO_USE
+                how = use(file.path, other.path, self._root) if other is not file else NO_USE
                 if how is NO_USE:
                     continue
                 names = _names(other)

@@ -25,7 +25,7 @@ def users(
     for other in _naming(root).get(stem_of(path), ()):
         if other == path or other in seen:
             continue
-        how = use(other, path)
+        how = use(other, path, root)
         if (read := how.read(names)) and other not in members:
             yield other, read
         if bound := how.bound(names):  # others may import them from here
@@ -57,9 +57,9 @@ NO_USE = Use({}, False, frozenset(), frozenset(), frozenset())
 
 
 @remembered
-def use(path: Path, other: Path) -> Use:
-    """What a file does with globals of another."""
-    content = _content(path) if other in _led_to(path) else None
+def use(path: Path, other: Path, root: Path) -> Use:
+    """What a file does with globals of another, in the project that begins at a folder."""
+    content = _content(path, root) if other in _led_to(path, root) else None
     if content is None:
         return NO_USE
     taken: dict[str, str] = {}
@@ -90,17 +90,17 @@ class _Content:
 
 
 @remembered
-def _led_to(path: Path) -> frozenset[Path | None]:
+def _led_to(path: Path, root: Path) -> frozenset[Path | None]:
     """The files that a file may import, as far as its text shows."""
     try:
-        finder = Finder(path, Source.read(path))
+        finder = Finder(path, Source.read(path), root)
     except BadSource:
         return frozenset()
     return frozenset(finder.find(name, level, path) for name, level in surface(path).imports)
 
 
 @remembered
-def _content(path: Path) -> _Content | None:
+def _content(path: Path, root: Path) -> _Content | None:
     """What a file has; None if it does not parse."""
     try:
         source = Source.read(path)
@@ -111,7 +111,7 @@ def _content(path: Path) -> _Content | None:
     attributes = frozenset(n.attr for n in nodes if isinstance(n, ast.Attribute))
     exported = {n for s in source.tree.body if _exports(s) for n in walk(s)}
     loads = frozenset(n.id for n in nodes if isinstance(n, ast.Name) and n not in exported)
-    return _Content(Finder(path, source), imports, attributes, loads)
+    return _Content(Finder(path, source, root), imports, attributes, loads)
 
 
 def _exports(statement: ast.stmt) -> bool:
