@@ -53,9 +53,10 @@ def test_a_number_that_decides_what_is_kept_is_that_of_all(end: str) -> None:
     assert "COLL-RANKFLOW" not in findings(text)
 
 
-def test_a_tensor_of_which_the_object_takes_the_number_is_an_error() -> None:
+def test_a_tensor_of_which_the_object_takes_the_number_is_averaged() -> None:
     text = kept("keeper.take(loss)", "keeper.keep(model)")
-    assert "reduce" not in "".join(added(text)) and "COLL-RANKFLOW" in findings(text)
+    assert "take(accelerator.batch_mean(loss.detach()))" in "".join(added(text))
+    assert "COLL-RANKFLOW" not in findings(text)
 
 
 @pytest.mark.parametrize(

@@ -103,10 +103,10 @@ def test_numbers_that_others_decide_by_are_those_of_all(fill: str, before: str, 
 @pytest.mark.parametrize(
     ("fill", "before", "after"),
     [
-        (*SIZES, "if kept['n'] > 100:\n    break"),
+        ("kept['n'] += x.size(0) + len(str(loss))", SIZES[1], "if kept['n'] > 100:\n    break"),
         ("kept[y[0].item()] += loss.item()", "kept = [0, 0, 0]", "if kept[0] > 100:\n    break"),
         ("count(x)", "kept = []", "if SEEN > 100:\n    break"),
-        ("kept.append(y.tolist())", "kept = []", "if kept[-1][0] > 1:\n    break"),
+        ("kept.append([len(str(loss))])", "kept = []", "if kept[-1][0] > 1:\n    break"),
     ],
 )
 def test_other_values_that_others_decide_by_are_errors(fill: str, before: str, after: str) -> None:

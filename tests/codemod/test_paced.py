@@ -64,15 +64,9 @@ def run(train):
 """
 
 
-@pytest.mark.parametrize(
-    ("end", "told"),
-    [
-        ("if best > mean:\n    torch.save(model.state_dict(), 'best.pt')", False),
-        ("print(mean)", True),
-    ],
-)
-def test_a_list_of_both_kinds_of_pass_that_decides_is_averaged(end: str, told: bool) -> None:
+@pytest.mark.parametrize("end", ["if best > mean:\n    torch.save(model.state_dict(), 'best.pt')", "print(mean)"])
+def test_a_list_of_both_kinds_of_pass_is_averaged(end: str) -> None:
     body = f"best = 3.0\nrun(True)\nmean = run(False)\n{end}"
     text = script(definitions=_RUN, before=body, **NO_LOOP)
-    assert ("METRIC-LOCAL" in findings(text)) is told
-    assert ("batch_mean(loss.detach()" in converted(text)) is not told
+    assert "METRIC-LOCAL" not in findings(text)
+    assert "batch_mean(loss.detach()" in converted(text)

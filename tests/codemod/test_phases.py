@@ -302,6 +302,7 @@ def test_every_statement_that_adds_to_a_sum() -> None:
         ("losses.append(loss.item())\nif loss > 1:\n    losses.append(0)", "losses"),
         ("p = out.argmax(1).numpy()\nq = p == y.numpy()\nlosses.append(p)", "losses"),  # rows of all beside a share
         ("p = out.argmax(1).numpy()\nlosses.append(p)\nlosses.append((p == y.numpy()).mean())", "losses"),
+        ("k = (out.argmax(1) == y).sum().item()\nlosses.append(k / len(y))\nn += k", "losses, n"),  # the same
         ("p = out.argmax(1).numpy()\nn += len(p)\nlosses.append(p)", "losses"),  # it would be added up twice
         ("if loss > 1:\n    n += len(y)", "n"),  # some processes would wait for the others
         ("n = loss", "n"),
@@ -344,6 +345,17 @@ def test_results_that_stay_those_of_one_process(kept: str, result: str) -> None:
         (
             "one, two = best(out.data, y)\nlosses.append(one.item())\nprint(two, loss.item())",
             ["one, two = best(accelerator.gather_for_metrics(out.data), accelerator.gather_for_metrics(y))"],
+        ),
+        (
+            "losses.append(max(out.tolist(), key=lambda row: row[0]))",
+            ["losses.append(max(accelerator.gather_for_metrics(out).tolist(), key=lambda row: row[0]))"],
+        ),
+        (
+            "right = (out.argmax(1) == y).sum().item()\nlosses.append(right / y.size(0))",
+            [
+                "right = accelerator.gather_for_metrics((out.argmax(1) == y).sum().detach()).sum().item()",
+                "losses.append(right / accelerator.gather_for_metrics(y).size(0))",
+            ],
         ),
         ("total += float(out.max())", ["total += float(accelerator.gather_for_metrics(out).max())"]),
         ("n += len(set(y))", ["n += len(set(accelerator.gather_for_metrics(y)))"]),

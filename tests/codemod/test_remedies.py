@@ -11,8 +11,8 @@ BEST = "if seen < best:\n    best = seen\n    torch.save(model.state_dict(), 'be
 @pytest.mark.parametrize(
     ("adds", "how"),
     [
-        ("seen += len(y) / 640", "add it up across processes"),
-        ("seen += loss.item() / len(str(epoch))", "average it across processes"),
+        ("seen += len(y) / len(str(loss))", "add it up across processes"),
+        ("seen += loss.item() / len(str(loss))", "average it across processes"),
     ],
 )
 def test_sums_and_numbers_of_samples_are_added_up(adds: str, how: str) -> None:

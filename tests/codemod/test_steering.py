@@ -286,7 +286,7 @@ def test_other_ways_to_keep_what_is_measured(epoch: str, before: str, after: str
 @pytest.mark.parametrize(
     ("epoch", "batch_end", "mean"),
     [
-        ("meter = Meter()", "meter.update(loss.item(), (y > 0).nonzero().size(0))", "meter.mean"),
+        ("meter = Meter()", "meter.update(loss.item(), len(str(loss)))", "meter.mean"),
         ("losses = []", "losses.append(loss)", "sum(losses)"),
         ("losses = []", "if loss.item() < 3:\n    losses.append(loss.item())", "sum(losses)"),
         ("losses = []", "losses.append(loss.item())\nlosses.append(x.max().item())", "max(losses)"),

@@ -7,7 +7,7 @@ import ast
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How, Kind, position
-from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import Binding
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.showing import is_beside_a_bar, is_logging, prints
@@ -75,10 +75,10 @@ class _Rows:
 
     def joins(self, node: ast.AST, place: ast.stmt) -> bool:
         """Whether an expression is that of all processes, once the edits are made."""
-        if isinstance(node, ast.Lambda):
-            return False
-        if not self.local & {n.id for n in loads(node)}:
+        if not any(isinstance(n, ast.Name) and n.id in self.local for n in walk(node)):
             return True
+        if isinstance(node, ast.Lambda):
+            return False  # somebody else calls it, when its variables may hold something else
         if isinstance(node, ast.expr):
             layout = self._layout(node, place)
             if layout in _TENSORS and self.draft.facts.kinds.of(node) is Kind.TENSOR:
@@ -123,7 +123,8 @@ class _Rows:
         binding = bindings[0] if len(bindings) == 1 and bindings[0].how is How.ASSIGN else None
         if binding is None or binding.value is None or binding.value in led(self.draft, self.loop):
             return False
-        if self._layout(name, place) in _REDUCED and self._is_reduced_elsewhere(name, binding.value):
+        alone = self.draft.facts.loads(binding.scope, name.id) == [name]
+        if not alone and self._layout(name, place) in _REDUCED and self._is_reduced_elsewhere(name, binding.value):
             return False
         made = self.draft.facts.index.statement(binding.node)
         if not self._comes_before(made, place) or not self._sets_measures(made, binding):
