@@ -181,6 +181,9 @@ def test_a_text_beside_the_loss_in_a_list(entry: str, averaged: bool) -> None:
         epoch_end="scheduler.step(kept[-1][1])",
     )
     assert any("batch_mean" in line for line in added(text)) is averaged
+
+
+@pytest.mark.parametrize(
     ("counts", "leaves", "told"),
     [
         ("if time.time() - begun > 60:\n    state.late += 1", "if state.late > 3:\n    break", 1),

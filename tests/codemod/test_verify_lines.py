@@ -295,6 +295,9 @@ def test_other_ways_to_where_it_is_printed(tmp_path: Path, before: str, gives: s
     finding = Finding("METRIC-TRAIN", Severity.NOTE, 2, "`loss` covers only the share of a process", "")
     said = announcements([(str(tmp_path / "train.py"), finding)], tmp_path.resolve())
     assert bool(said.spoken_of(f"train.py:{prints}")) is told
+
+
+@pytest.mark.parametrize(
     ("lines", "place", "verdict"),
     [
         ([4], 4, Verdict.NOT_COMPARABLE),
