@@ -625,6 +625,28 @@ def test_batches_that_a_loop_cuts_to_their_longest_sample(forward: str, codes: l
     assert [c for c in findings(script(data=SEQUENCES, forward=steps, **slots)) if c == "BATCH-PADDED"] == codes
 
 
+@pytest.mark.parametrize(("most", "codes"), [("int(n.max())", ["BATCH-PADDED"]), ("4", [])])
+def test_batches_that_a_part_of_a_network_cuts_to_their_longest_sample(most: str, codes: list[str]) -> None:
+    part = f"class Cut(nn.Module):\n    def forward(self, x, n):\n        return x[:, :{most}]"
+    whole = """\
+class Whole(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cut = Cut()
+        self.fc = nn.Linear(8, 3)
+
+    def forward(self, x, n):
+        return self.fc(self.cut(x, n)).sum(1)"""
+    text = script(
+        data=SEQUENCES,
+        loop="for x, n, y in loader:",
+        definitions=f"{part}\n\n\n{whole}",
+        model="model = Whole().to(device)",
+        forward="optimizer.zero_grad()\nloss = F.cross_entropy(model(x, n), y)",
+    )
+    assert [c for c in findings(text) if c == "BATCH-PADDED"] == codes
+
+
 AVERAGED = {
     "from_imports": "from torch.optim.swa_utils import AveragedModel, update_bn",
     "before": "averaged = AveragedModel(model)",

@@ -41,6 +41,7 @@ def run(model, loader, optimizer=None, train=True, mode="train", {device}):
     return {result}"""
 STEP = "optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()"
 IF_TRAIN = f"if train:\n    {STEP}"
+UNPACK = "x, _ = torch.nn.utils.rnn.pad_packed_sequence(torch.nn.utils.rnn.pack_padded_sequence(x, y), True"
 BEST = """\
 def best(out, y, most=(1, 2)):
     ranked = out.topk(max(most), 1)[1].t()
@@ -377,6 +378,26 @@ def test_what_is_collected(kept: str, after: list[str] | str) -> None:
     gathers = [s for s in statements if re.search(r"accelerator\.(gather|batch_mean)", s) and "\n" not in s]
     assert gathers == after
     assert "METRIC-LOCAL" not in findings(text)
+
+
+@pytest.mark.parametrize(
+    ("cut", "gathered"),
+    [
+        ("x = x[:, :3]", "accelerator.gather_for_metrics(x.tanh())"),
+        ("x = x[:, :int(y.max())]", ""),  # as long as the longest of a share: what is gathered is alike
+        (f"{UNPACK}, total_length=4)", "accelerator.gather_for_metrics(x.tanh())"),
+        (f"{UNPACK})", ""),
+    ],
+)
+def test_rows_that_may_have_another_length_on_another_process(cut: str, gathered: str) -> None:
+    kept = f"{cut}\nlosses.extend(x.tanh().tolist())\nn += len(y)"
+    text = "import torch\n" + run(kept=kept, result="losses, n")
+    assert "METRIC-LOCAL" in findings(text) if not gathered else gathered in converted(text)
+
+
+def test_numbers_of_rows_that_may_have_another_length() -> None:
+    text = converted("import torch\n" + run(kept=f"{UNPACK})\nn += len(y)", result="n"))
+    assert "n += accelerator.gather_for_metrics(torch.tensor(len(y))).sum().item()" in text
 
 
 @pytest.mark.parametrize(

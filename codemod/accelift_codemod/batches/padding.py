@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from accelift_codemod.batches import lengths
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Function, Role, Value, torch_ops
+from accelift_codemod.facts import BatchLoop, Function, Role, Value, torch_ops
 from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured import inside_networks
 
 _PAD_SEQUENCE = "torch.nn.utils.rnn.pad_sequence"
 
@@ -135,17 +137,37 @@ def _names(draft: Draft, node: ast.expr, steps: int) -> list[str]:
 
 def cut(draft: Draft) -> ast.expr | None:
     """Where a training loop cuts the samples of its batch to the longest one, or pads them to it."""
-    for loop in draft.blueprint.train_loops:
-        for statement in loop.body:
-            called = (s for f in _run(draft, statement) for s in f.body)
-            for node in (n for s in (statement, *called) for n in walk(s)):
-                if any(_longest(draft, size, 2) for size in (_bound(node), *_sizes(draft, node)) if size is not None):
+    return next((node for loop in draft.blueprint.train_loops if (node := _cut_in(draft, loop)) is not None), None)
+
+
+@kept
+def _cut_in(draft: Draft, loop: BatchLoop) -> ast.expr | None:
+    for statement in loop.body:
+        called = (s for f in _run(draft, statement) for s in f.body)
+        for node in (n for s in (statement, *called) for n in walk(s)):
+            if any(_longest(draft, size, 2) for size in (_bound(node), *_sizes(draft, node)) if size is not None):
+                return node  # type: ignore[return-value]
+            padded = draft.facts.resolver.argument(node, 0, "sequences") if isinstance(node, ast.Call) else None
+            if padded is not None and draft.facts.resolver.qualified(node.func) == _PAD_SEQUENCE:  # type: ignore[attr-defined]
+                if _of_batch(draft, padded):
                     return node  # type: ignore[return-value]
-                padded = draft.facts.resolver.argument(node, 0, "sequences") if isinstance(node, ast.Call) else None
-                if padded is not None and draft.facts.resolver.qualified(node.func) == _PAD_SEQUENCE:  # type: ignore[attr-defined]
-                    if _of_batch(draft, padded):
-                        return node  # type: ignore[return-value]
     return None
+
+
+@kept
+def alike(draft: Draft, loop: BatchLoop) -> bool:
+    """Whether rows of what a loop computes of its batches have the same form on every process: nothing makes them as
+    long as the longest sample of a share."""
+    if not loop.loaders or not all(map(draft.facts.collated.stacks, loop.loaders)):
+        return False
+    return _cut_in(draft, loop) is None and not any(_unpacks(draft, call) for call in draft.facts.index.calls)
+
+
+def _unpacks(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call pads packed sequences to the longest of them."""
+    if draft.facts.resolver.qualified(call.func) != "torch.nn.utils.rnn.pad_packed_sequence":
+        return False
+    return draft.facts.resolver.argument(call, 3, "total_length") is None
 
 
 def _run(draft: Draft, statement: ast.stmt) -> Iterator[Function]:
@@ -154,8 +176,14 @@ def _run(draft: Draft, statement: ast.stmt) -> Iterator[Function]:
     run = [*calls_into(statement)]
     models = (v for n in walk(statement) if isinstance(n, ast.Call) for v in draft.facts.objects.models(n.func))
     for model in dict.fromkeys(models):
-        forward = resolver.method(model.declaration, "forward")
-        run += [forward, *(f for s in forward.body for f in calls_into(s))] if forward is not None else []
+        network = model.declaration
+        forward = resolver.method(network, "forward")
+        passes = [(network, forward)] if isinstance(network, ast.ClassDef) and forward is not None else []
+        for cls, method in passes:  # and those of its parts, as they are found
+            calls = (n for n in walk(method) if isinstance(n, ast.Call))
+            found = (part for call in calls for part in inside_networks.called(draft, cls, call))
+            passes += [part for part in dict.fromkeys(found) if part not in passes]
+            run += [method, *(f for s in method.body for f in calls_into(s))]
     yield from dict.fromkeys(run)
 
 

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from accelift_codemod.batches import padding
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How
 from accelift_codemod.facts.layout import Environment, Layout
@@ -38,7 +39,7 @@ def count_of_all(draft: Draft, loop: BatchLoop, count: ast.expr, env: Environmen
         return
     rows = _all_rows(draft, loop, made, env)
     torch = draft.facts.imported("torch", count)
-    if torch and not labels.is_label(draft, counted):
+    if torch and (rows is None or not labels.is_label(draft, counted)):
         code = total(draft, f"{torch}.tensor({{}})") + ".item()"
         yield draft.edit(RULE, count, Operation.SURROUND, WHY, code, need=Need.STRONG)
     elif rows is not None and made is count:
@@ -52,9 +53,7 @@ def count_of_all(draft: Draft, loop: BatchLoop, count: ast.expr, env: Environmen
 
 def _all_rows(draft: Draft, loop: BatchLoop, count: ast.expr, env: Environment) -> ast.Name | None:
     """The tensor whose rows an expression counts, if it can be gathered from all processes."""
-    # What a collate function of the script pads may have another shape on another process.
-    alike = draft.runtime and all(map(draft.facts.collated.stacks, loop.loaders))
-    rows = counted_in(count) if alike else None
+    rows = counted_in(count) if draft.runtime and padding.alike(draft, loop) else None
     return rows if rows is not None and draft.facts.layouts.read(rows, env) is Layout.ROWS else None
 
 

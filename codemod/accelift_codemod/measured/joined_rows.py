@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 
+from accelift_codemod.batches import padding
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How, Kind, position
 from accelift_codemod.facts.effects import stores
@@ -37,10 +38,10 @@ def from_all_rows(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast
     Empty unless everything of a share in it comes from such tensors, perhaps by variables that only measure, as what
     the statement sets does: rows of all samples are nowhere computed with beside those of a share.
     """
-    # What a collate function pads may have another shape on another process.
-    alike = draft.runtime and bool(loop.loaders) and all(map(draft.facts.collated.stacks, loop.loaders))
+    if not draft.runtime or not padding.alike(draft, loop):
+        return []
     rows = _Rows(draft, loop, statement, local)
-    return rows.edits if alike and rows.only_measures() and rows.joins(value, statement) else []
+    return rows.edits if rows.only_measures() and rows.joins(value, statement) else []
 
 
 def computed_with(draft: Draft, read: ast.expr) -> ast.expr:
