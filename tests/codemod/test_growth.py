@@ -155,7 +155,7 @@ def test_nor_is_one_for_what_stands_on_several_lines(make: Callable[[int], str],
     assert not out_of_proportion(make, number, _TIMES)
 
 
-@pytest.mark.parametrize(("make", "lines"), [(make_script, 150), (make_reports, 150), (make_loop, 100)])
+@pytest.mark.parametrize(("make", "lines"), [(make_script, 150), (make_reports, 300), (make_loop, 100)])
 def test_no_function_is_called_out_of_proportion(make: Callable[[int], str], lines: int) -> None:
     grown = make(lines * _TIMES).count("\n") / make(lines).count("\n")
     assert not out_of_proportion(make, lines, grown)
