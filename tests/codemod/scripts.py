@@ -37,6 +37,16 @@ TRAINS = """\
         optimizer.step()
 """
 
+# The same, as a method of a trainer.
+FIT = """\
+    def fit(self):
+        for x, y in self.loader:
+            x, y = x.to(device), y.to(device)
+            self.optimizer.zero_grad()
+            F.cross_entropy(self.model(x), y).backward()
+            self.optimizer.step()
+"""
+
 _HEAD = """\
 {imports}
 import torch

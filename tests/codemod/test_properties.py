@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from scripts import NO_BODY, converted, findings, script, unchanged
+from scripts import FIT, NO_BODY, converted, findings, script, unchanged
 
 TRAINER = """\
 class Trainer:
@@ -20,18 +20,12 @@ class Trainer:
     def told(self):
 {told}
 
-    def fit(self):
-        for x, y in self.loader:
-            x, y = x.to(device), y.to(device)
-            self.optimizer.zero_grad()
-            F.cross_entropy(self.model(x), y).backward()
-            self.optimizer.step()
-        print(self.told)
+{fit}        print(self.told)
 """
 
 
 def trainer(told: str) -> str:
-    definitions = TRAINER.format(told=textwrap.indent(told, " " * 8))
+    definitions = TRAINER.format(fit=FIT, told=textwrap.indent(told, " " * 8))
     imports = "import os\nimport tempfile"
     return script(imports=imports, definitions=definitions, after="Trainer(loader).fit()", **NO_BODY)
 

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from scripts import NO_BODY, TRAINS, converted, script, severities, unchanged
+from scripts import FIT, NO_BODY, TRAINS, converted, script, severities, unchanged
 
-TRAINER = """\
+TRAINER = f"""\
 class Trainer:
     def __init__(self, model, optimizer, loader, epochs=2):
         self.model = model
         self.optimizer = optimizer
         self.loader = loader
 
-    def fit(self):
-        for x, y in self.loader:
-            x, y = x.to(device), y.to(device)
-            self.optimizer.zero_grad()
-            F.cross_entropy(self.model(x), y).backward()
-            self.optimizer.step()
-"""
+{FIT}"""
 PARTS = '{"model": model, "optimizer": optimizer, "loader": loader}'
 MADE = "model = Net().to(device)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
 PREPARED = "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)\n"

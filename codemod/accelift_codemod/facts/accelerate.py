@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import Facts, executed, parts
 from accelift_codemod.facts.calls import Calls
-from accelift_codemod.facts.classes import is_class_method, is_static
+from accelift_codemod.facts.classes import own_class
 from accelift_codemod.facts.expressions import Expressions
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, Index, Scope, position
 from accelift_codemod.facts.instances import Instances
@@ -218,15 +218,7 @@ class AccelerateResolver(Resolver):
 
     def _own_class(self, node: ast.AST) -> ast.ClassDef | None:
         """The class of whose object a method reads or binds an attribute: `self.model`."""
-        function = self.index.function(node)
-        cls = self.index.parents.get(function) if function is not None else None
-        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name) or function is None:
-            return None
-        if not isinstance(cls, ast.ClassDef) or is_static(function) or is_class_method(function):
-            return None
-        first = [*function.args.posonlyargs, *function.args.args][:1]
-        bound = self.bindings(node.value)
-        return cls if len(bound) == 1 and [bound[0].node] == first else None
+        return own_class(self.index, node.value) if isinstance(node, ast.Attribute) else None
 
     def _of_self(self, name: ast.Name | ast.Attribute, maker: Function | None, found: list[Binding]) -> list[Binding]:
         index, function = self.index, self.index.function(name)

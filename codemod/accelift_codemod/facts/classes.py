@@ -147,6 +147,19 @@ class Classes(Names):
         return self.known.get(qualified) or library.role(qualified)
 
 
+def own_class(index: Index, node: ast.AST) -> ast.ClassDef | None:
+    """The class whose `self` an expression is, in a method of it that binds that to nothing else."""
+    function = index.function(node)
+    cls = index.parents.get(function) if function is not None else None
+    if not isinstance(node, ast.Name) or function is None or not isinstance(cls, ast.ClassDef):
+        return None
+    first = [*function.args.posonlyargs, *function.args.args][:1]
+    bound = index.scopes[function].bindings.get(node.id, [])
+    if [b.node for b in bound] != first or is_static(function) or is_class_method(function):
+        return None
+    return cls
+
+
 def is_static(function: Function) -> bool:
     """Whether a method is given no object."""
     return _decorated(function, "staticmethod")

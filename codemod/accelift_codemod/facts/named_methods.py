@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from accelift_codemod.facts.classes import Classes, is_class_method, is_static
+from accelift_codemod.facts.classes import Classes, own_class
 from accelift_codemod.facts.copying import Copier, around
 from accelift_codemod.facts.index import FUNCTIONS, Index
 from accelift_codemod.facts.tree import walk
@@ -50,7 +50,7 @@ def _methods(index: Index, names: Classes, call: ast.Call) -> Sequence[str]:
         return ()
     if names.builtin(lookup.func) != "getattr" or (pattern := _pattern(lookup.args[1])) is None:
         return ()
-    cls = _own_class(index, lookup.args[0])
+    cls = own_class(index, lookup.args[0])
     if cls is None or not names.is_plain(cls) or any(cls in names.ancestry(c) for c in index.classes if c is not cls):
         return ()
     family = names.ancestry(cls)
@@ -63,18 +63,6 @@ def _methods(index: Index, names: Classes, call: ast.Call) -> Sequence[str]:
     plain = all(m is not None and not m.decorator_list and isinstance(m, ast.FunctionDef) for m in methods)
     given = (n for part in (*call.args, *call.keywords) for n in walk(part))
     return sorted(fitting) if plain and len(fitting) <= _MOST and all(isinstance(n, _PLAIN) for n in given) else ()
-
-
-def _own_class(index: Index, node: ast.expr) -> ast.ClassDef | None:
-    """The class of whose objects an expression is the one that a method has."""
-    function = index.function(node)
-    cls = index.parents.get(function) if function is not None else None
-    if not isinstance(function, FUNCTIONS) or not isinstance(cls, ast.ClassDef) or not isinstance(node, ast.Name):
-        return None
-    first = (*function.args.posonlyargs, *function.args.args)[:1]
-    bound = index.scopes[function].bindings.get(node.id, [])
-    own = bool(first) and first[0].arg == node.id and len(bound) == 1
-    return cls if own and not is_static(function) and not is_class_method(function) else None
 
 
 def _pattern(node: ast.expr) -> re.Pattern[str] | None:

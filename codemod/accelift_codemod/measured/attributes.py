@@ -7,16 +7,17 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role
+from accelift_codemod.facts.classes import own_class
 
 
 def attribute_reads(draft: Draft, stored: ast.Attribute) -> Iterator[ast.Attribute]:
     """The reads of an attribute that is set: of the same object by name, of an object of the same class."""
-    declared = {own_class(draft, stored.value), *declared_by(draft, stored.value)} - {None}
+    declared = {own_class(draft.facts.index, stored.value), *declared_by(draft, stored.value)} - {None}
     name = ast.unparse(stored.value)
     for read in draft.facts.index.attributes.get(stored.attr, []):
         if isinstance(read.ctx, ast.Load) and read is not stored:
             same = not declared and ast.unparse(read.value) == name
-            if same or declared & {own_class(draft, read.value), *declared_by(draft, read.value)}:
+            if same or declared & {own_class(draft.facts.index, read.value), *declared_by(draft, read.value)}:
                 yield read
 
 
@@ -35,7 +36,7 @@ def _makers(draft: Draft, func: ast.Attribute) -> list[ast.expr]:
     stores = [
         store
         for store in draft.facts.index.attributes.get(func.attr, [])
-        if isinstance(store.ctx, ast.Store) and own_class(draft, store.value) in classes
+        if isinstance(store.ctx, ast.Store) and own_class(draft.facts.index, store.value) in classes
     ]
     made = [getattr(draft.facts.index.statement(store), "value", None) for store in stores]
     called = [value.func for value in made if isinstance(value, ast.Call)]
@@ -51,19 +52,9 @@ def is_layer(draft: Draft, func: ast.Attribute) -> bool:
     made = _makers(draft, func)
     if made and all((draft.facts.resolver.qualified(one) or "").startswith("torch.nn.") for one in made):
         return True
-    function, cls = draft.facts.index.function(func), own_class(draft, func.value)
+    function, cls = draft.facts.index.function(func), own_class(draft.facts.index, func.value)
     in_forward = function is not None and getattr(function, "name", "") == "forward"
     return in_forward and draft.facts.resolver.class_role(cls) is Role.MODEL and library_made(draft, func)
-
-
-def own_class(draft: Draft, node: ast.expr) -> ast.ClassDef | None:
-    """The class whose `self` an expression is."""
-    function = draft.facts.index.function(node)
-    cls = draft.facts.index.parents.get(function) if function is not None else None
-    if not isinstance(node, ast.Name) or function is None or not isinstance(cls, ast.ClassDef):
-        return None
-    first = [*function.args.posonlyargs, *function.args.args][:1]
-    return cls if first and first[0].arg == node.id else None
 
 
 def declared_by(draft: Draft, node: ast.expr) -> list[ast.AST | None]:

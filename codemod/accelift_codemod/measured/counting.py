@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.batches import padding
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, How
+from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.layout import Environment, Layout
 from accelift_codemod.measured import labels
 from accelift_codemod.plan import Edit, Need, Operation
@@ -31,9 +31,7 @@ def count_of_all(draft: Draft, loop: BatchLoop, count: ast.expr, env: Environmen
 
     Labels are gathered and counted; of other parts of a batch, which may be large, the number travels alone.
     """
-    bindings = draft.facts.resolver.bindings(count) if isinstance(count, ast.Name) else []
-    single = len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path
-    made = bindings[0].value if single else None if isinstance(count, ast.Name) else count
+    made = draft.facts.resolver.set_once(count) if isinstance(count, ast.Name) else count
     counted = counted_in(made) if made is not None and draft.runtime else None
     if made is None or counted is None:
         return

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role, torch_ops
+from accelift_codemod.facts.classes import own_class
 from accelift_codemod.facts.effects import assignments
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import keys
-from accelift_codemod.measured.attributes import attribute_reads, declared_by, is_layer, library_made, own_class
+from accelift_codemod.measured.attributes import attribute_reads, declared_by, is_layer, library_made
 from accelift_codemod.measured.held_outside import reads_by_callers
 
 _READS = 400  # that are followed; what flows further is taken to go nowhere
@@ -328,7 +329,8 @@ def object_reads(draft: Draft, node: ast.expr, known: Read | None = None) -> Ite
     found: Iterable[Read] = ()
     if isinstance(node, ast.Attribute):
         found = attribute_reads(draft, node)
-    elif isinstance(node, ast.Name) and own_class(draft, node) is None:  # `self` would be all of its attributes
+    elif isinstance(node, ast.Name) and own_class(draft.facts.index, node) is None:
+        # `self` would be all of its attributes
         if not draft.facts.resolver.roles(node) & _KEEPS_NOTHING:
             found = (read for read in _reads_of_target(draft, node) if read is not node or read is known)
             owner = draft.facts.index.scope(node).owner(node.id)
@@ -380,7 +382,7 @@ def _calls_of(draft: Draft, function: Function) -> Iterator[Read]:
         return
     if function in draft.facts.resolver.properties:
         for read in draft.facts.index.attributes.get(function.name, []):
-            if cls in (own_class(draft, read.value), *declared_by(draft, read.value)):
+            if cls in (own_class(draft.facts.index, read.value), *declared_by(draft, read.value)):
                 yield read
     elif function.name == "__call__":
         for call in draft.facts.index.calls:

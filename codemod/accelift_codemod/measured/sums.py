@@ -11,7 +11,7 @@ from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import Binding
 from accelift_codemod.facts.layout import Environment, Layout, Shape
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured import coins
+from accelift_codemod.measured import coins, texts
 from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.averaging import means_in
 from accelift_codemod.measured.counting import RULE, WHY, count_of_all, numbered, total
@@ -183,8 +183,8 @@ def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[st
     edits: list[Edit] = []
     if any(local & {n.id for n in loads(place)} for statement, _ in puts for place in places(statement)):
         return []  # processes put it into different entries
-    texts = (n for _, given in puts for part in given for n in walk(part) if _is_text(n))
-    if any(local & {n.id for n in loads(text)} for text in texts):
+    within = (n for _, given in puts for part in given for n in walk(part))
+    if any(local & {m.id for m in loads(n)} and texts.is_text(draft, n) for n in within):
         return []  # it may name a file, which is written by that name elsewhere
     for statement, given in puts:
         parts = [part for part in given if local & {n.id for n in loads(part)}]
@@ -199,18 +199,6 @@ def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[st
                 return []
             edits += made
     return edits
-
-
-def _is_text(node: ast.AST) -> bool:
-    """Whether an expression puts values into a text: `f"{loss:.3f}"`, `"%.3f" % loss`, `"{:.3f}".format(loss)`."""
-    if isinstance(node, ast.BinOp):
-        text: ast.AST = node.left if isinstance(node.op, ast.Mod) else node
-    else:
-        format = node.func if isinstance(node, ast.Call) else None
-        text = format.value if isinstance(format, ast.Attribute) and format.attr == "format" else node
-        if text is node:
-            return isinstance(node, ast.JoinedStr)
-    return isinstance(text, ast.Constant) and isinstance(text.value, str)
 
 
 def _apart(draft: Draft, loop: BatchLoop, statement: ast.stmt, local: set[str]) -> bool:

@@ -6,10 +6,11 @@ import ast
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Kind, Role
+from accelift_codemod.facts.classes import own_class
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.uses import often
-from accelift_codemod.measured.attributes import declared_by, own_class
+from accelift_codemod.measured.attributes import declared_by
 from accelift_codemod.measured.onward import targets
 from accelift_codemod.networks.ready_networks import has_one_mode
 
@@ -117,7 +118,7 @@ def _asks(draft: Draft, base: ast.expr, name: str, value: ast.expr) -> bool:
     computes = _computes(draft, base)
     if name == "requires_grad":
         return computes
-    classes = {*declared_by(draft, base), own_class(draft, base)} - {None}
+    classes = {*declared_by(draft, base), own_class(draft.facts.index, base)} - {None}
     if classes:
         computing = [c for c in classes if draft.facts.resolver.class_role(c) in (Role.LOSS, Role.MODEL)]
         return any(_reads(draft, cls, name) for cls in computing) and _is_number(draft, value)
