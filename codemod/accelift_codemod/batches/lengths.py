@@ -31,7 +31,7 @@ _STEPS = 3  # of variables
 def pads(resolver: Resolver, node: ast.AST) -> bool:
     """Whether an expression pads samples to the longest one, or is the greatest or least of their lengths."""
     if isinstance(node, ast.Call):
-        if resolver.qualified(node.func) in _PADS or _is_told_to(node):
+        if resolver.qualified(node.func) in _PADS or is_told_to_pad(node):
             return True
         return _is_extreme(resolver, node) or _of_first(resolver, node)
     if isinstance(node, ast.Subscript):
@@ -58,7 +58,7 @@ def keeps_longest(resolver: Resolver, node: ast.AST) -> bool:
     )
 
 
-def _is_told_to(call: ast.Call) -> bool:
+def is_told_to_pad(call: ast.Call) -> bool:
     """Whether a tokenizer is told to pad to the longest, or a nested tensor is made an ordinary one."""
     if isinstance(call.func, ast.Attribute) and call.func.attr == "to_padded_tensor":
         return True

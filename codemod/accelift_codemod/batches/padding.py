@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from accelift_codemod.batches import lengths
+from accelift_codemod.batches.share_lengths import PAD_SEQUENCE, cut_in, length_taken, unpacks
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, Function, Role, Value, torch_ops
+from accelift_codemod.facts import BatchLoop, Function, Role, Value
 from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured import inside_networks
-
-_PAD_SEQUENCE = "torch.nn.utils.rnn.pad_sequence"
-
 
 # Losses that are a mean over all elements of their target, unless they are told otherwise.
 _MEANS = frozenset(
@@ -93,7 +90,7 @@ def _is_padded(draft: Draft, node: ast.expr) -> bool:
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _FORMS:
         node = node.func.value
     if isinstance(node, ast.Call):
-        return draft.facts.resolver.qualified(node.func) == _PAD_SEQUENCE
+        return draft.facts.resolver.qualified(node.func) == PAD_SEQUENCE
     bound = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
     values = [b.value for b in bound if b.how is How.ASSIGN and not b.path and b.value is not None]
     calls = [v for v in values if isinstance(v, ast.Call)]
@@ -137,21 +134,9 @@ def _names(draft: Draft, node: ast.expr, steps: int) -> list[str]:
 
 def cut(draft: Draft) -> ast.expr | None:
     """Where a training loop cuts the samples of its batch to the longest one, or pads them to it."""
-    return next((node for loop in draft.blueprint.train_loops if (node := _cut_in(draft, loop)) is not None), None)
-
-
-@kept
-def _cut_in(draft: Draft, loop: BatchLoop) -> ast.expr | None:
-    for statement in loop.body:
-        called = (s for f in _run(draft, statement) for s in f.body)
-        for node in (n for s in (statement, *called) for n in walk(s)):
-            if any(_longest(draft, size, 2) for size in (_bound(node), *_sizes(draft, node)) if size is not None):
-                return node  # type: ignore[return-value]
-            padded = draft.facts.resolver.argument(node, 0, "sequences") if isinstance(node, ast.Call) else None
-            if padded is not None and draft.facts.resolver.qualified(node.func) == _PAD_SEQUENCE:  # type: ignore[attr-defined]
-                if _of_batch(draft, padded):
-                    return node  # type: ignore[return-value]
-    return None
+    return next(
+        (node for loop in draft.blueprint.train_loops if (node := cut_in(draft.blueprint, loop)) is not None), None
+    )
 
 
 @kept
@@ -160,65 +145,9 @@ def alike(draft: Draft, loop: BatchLoop) -> bool:
     long as the longest sample of a share."""
     if not loop.loaders or not all(map(draft.facts.collated.stacks, loop.loaders)):
         return False
-    return _cut_in(draft, loop) is None and not any(_unpacks(draft, call) for call in draft.facts.index.calls)
-
-
-def _unpacks(draft: Draft, call: ast.Call) -> bool:
-    """Whether a call pads packed sequences to the longest of them."""
-    if draft.facts.resolver.qualified(call.func) != "torch.nn.utils.rnn.pad_packed_sequence":
-        return False
-    return draft.facts.resolver.argument(call, 3, "total_length") is None
-
-
-def _run(draft: Draft, statement: ast.stmt) -> Iterator[Function]:
-    """The functions that a statement runs, and those of the networks that it calls."""
-    calls_into, resolver = draft.blueprint.timeline.calls_into, draft.facts.resolver
-    run = [*calls_into(statement)]
-    models = (v for n in walk(statement) if isinstance(n, ast.Call) for v in draft.facts.objects.models(n.func))
-    for model in dict.fromkeys(models):
-        network = model.declaration
-        forward = resolver.method(network, "forward")
-        passes = [(network, forward)] if isinstance(network, ast.ClassDef) and forward is not None else []
-        for cls, method in passes:  # and those of its parts, as they are found
-            calls = (n for n in walk(method) if isinstance(n, ast.Call))
-            found = (part for call in calls for part in inside_networks.called(draft, cls, call))
-            passes += [part for part in dict.fromkeys(found) if part not in passes]
-            run += [method, *(f for s in method.body for f in calls_into(s))]
-    yield from dict.fromkeys(run)
-
-
-def _sizes(draft: Draft, node: ast.AST) -> Sequence[ast.expr]:
-    """How long a tensor is made in its last dimension: `torch.ones(n, longest)`, `torch.arange(longest)`."""
-    if not isinstance(node, ast.Call):
-        return ()
-    module, _, name = (draft.facts.resolver.qualified(node.func) or "").rpartition(".")
-    if module != "torch" or not (name in torch_ops.FILLED or name == "arange"):
-        return ()
-    sizes = node.args[0].elts if node.args and isinstance(node.args[0], (ast.Tuple, ast.List)) else node.args
-    return sizes[-1:] if name != "arange" or len(sizes) == 1 else ()
-
-
-def _longest(draft: Draft, node: ast.expr, depth: int) -> bool:
-    """Whether a number is the greatest of what the samples of a batch have, or made from it."""
-    resolver = draft.facts.resolver
-    for part in walk(node):
-        func = part.func if isinstance(part, ast.Call) else None
-        if isinstance(part, ast.Call) and (
-            resolver.builtin(part.func) == "max" or resolver.qualified(part.func) in ("torch.max", "torch.amax")
-        ):
-            if len(part.args) == 1 and _of_batch(draft, part.args[0]):
-                return True
-        elif isinstance(part, ast.Call) and isinstance(func, ast.Attribute) and func.attr in ("max", "amax"):
-            if not part.args and not part.keywords and _of_batch(draft, func.value):
-                return True
-        elif isinstance(part, ast.Subscript) and lengths.is_greatest_of_sorted(resolver, part):
-            if _of_batch(draft, part.value):
-                return True
-        elif isinstance(part, ast.Name) and depth:
-            made = [b.value for b in resolver.bindings(part) if b.how is How.ASSIGN and not b.path]
-            if any(value is not None and _longest(draft, value, depth - 1) for value in made):
-                return True
-    return False
+    return cut_in(draft.blueprint, loop) is None and not any(
+        unpacks(draft.facts, call) for call in draft.facts.index.calls
+    )
 
 
 def only_cuts(draft: Draft, node: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
@@ -227,7 +156,7 @@ def only_cuts(draft: Draft, node: ast.AST, seen: frozenset[ast.AST] = frozenset(
     child = node
     for parent in draft.facts.index.ancestors(node):
         if isinstance(parent, ast.Subscript) and child is parent.slice:
-            bound = _bound(parent)
+            bound = length_taken(parent)
             return bound is not None and node in walk(bound)
         if isinstance(parent, ast.Assign):
             target = parent.targets[0]
@@ -239,29 +168,6 @@ def only_cuts(draft: Draft, node: ast.AST, seen: frozenset[ast.AST] = frozenset(
         if isinstance(parent, ast.stmt):
             return False
         child = parent
-    return False
-
-
-def _of_batch(draft: Draft, node: ast.expr) -> bool:
-    """Whether something is part of a batch, or computed from it; or what a network is given."""
-    parts = [n for n in walk(node) if isinstance(n, ast.expr)]
-    if any(draft.facts.resolver.roles(n) & {Role.BATCH, Role.DATA} for n in parts):
-        return True
-    return any(_is_given(draft, n, 3) for n in parts if isinstance(n, ast.Name))
-
-
-def _is_given(draft: Draft, name: ast.Name, steps: int) -> bool:
-    """Whether a variable is a parameter of a network's forward, or of a function that gets it from there."""
-    resolver, index = draft.facts.resolver, draft.facts.index
-    for binding in resolver.bindings(name) if steps else ():
-        function = binding.scope.node
-        if binding.how is How.PARAMETER and isinstance(function, FUNCTIONS):
-            owner = index.parents.get(function)
-            if function.name == "forward" and resolver.class_role(owner) is Role.MODEL:
-                return True
-            given = (n for a in resolver.handed(binding) if a is not None for n in walk(a))
-            if any(isinstance(n, ast.Name) and _is_given(draft, n, steps - 1) for n in given):
-                return True
     return False
 
 
@@ -281,14 +187,3 @@ def _is_longest(draft: Draft, call: ast.expr) -> bool:
         or (isinstance(n, ast.Attribute) and n.attr in ("shape", "size"))
         for n in sizes
     )
-
-
-def _bound(node: ast.AST) -> ast.expr | None:
-    """How much a node takes of a dimension of a tensor that is not the first: `x[:, :n]`, `x.narrow(1, 0, n)`."""
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):
-        cuts = (p.upper for p in node.slice.elts[1:] if isinstance(p, ast.Slice) and p.upper is not None)
-        return next(cuts, None)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "narrow":
-        first = node.args[0] if len(node.args) == 3 else None
-        return node.args[2] if isinstance(first, ast.Constant) and first.value != 0 else None
-    return None

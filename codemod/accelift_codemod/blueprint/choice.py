@@ -6,6 +6,7 @@ import ast
 from collections.abc import Collection, Mapping
 from functools import cached_property
 
+from accelift_codemod.batches.share_lengths import ShareLengths
 from accelift_codemod.blueprint import Blueprint, Local
 from accelift_codemod.blueprint.strangers import stranger
 from accelift_codemod.facts import BatchLoop, Role, Value, hooks, position
@@ -327,7 +328,7 @@ class _Choice:
             return NoCut(f"`{self.facts.short(composer)}` says which samples are in a batch together")
         options = self.blueprint.options
         weighed = options.target == "runtime" and options.batch == "global"  # else shares may have samples twice
-        return find_cut(self.facts, loop, dealt, means=weighed)
+        return find_cut(self.facts, loop, ShareLengths(self.blueprint, loop), dealt, means=weighed)
 
     def _spared(self, loop: BatchLoop) -> str:
         """The function around a loop that has to stay as it is, as its file calls it; empty if there is none."""

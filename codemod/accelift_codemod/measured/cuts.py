@@ -5,15 +5,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from accelift_codemod.facts import BatchLoop, Facts, Kind, torch_ops
+from accelift_codemod.facts import BatchLoop, Facts, Kind
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS
 from accelift_codemod.facts.layout import Environment, Layout, Layouts, Shape
 from accelift_codemod.facts.layout.algebra import handed_on
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Values
-from accelift_codemod.measured.still_read import Piece, StillRead
+from accelift_codemod.measured.compared import compared
+from accelift_codemod.measured.still_read import Piece, StillRead, counts_rows
+
+if TYPE_CHECKING:
+    from accelift_codemod.batches.share_lengths import ShareLengths
 
 _LAST = "what it has of its last batch is read after it"
 
@@ -53,9 +58,12 @@ class NoCut:
 
     reason: str
     needless: bool = False  # nothing of the loop outlives an iteration
+    uneven: bool = False  # its rows have another length on each process
 
 
-def find_cut(facts: Facts, loop: BatchLoop, dealt: bool = False, means: bool = False) -> Cut | NoCut:
+def find_cut(
+    facts: Facts, loop: BatchLoop, lengths: ShareLengths, dealt: bool = False, means: bool = False
+) -> Cut | NoCut:
     """The cut of an evaluation loop, or why there is none.
 
     The cut may go down the body as long as nothing that depends on the batch has left the iteration and
@@ -66,28 +74,33 @@ def find_cut(facts: Facts, loop: BatchLoop, dealt: bool = False, means: bool = F
     Args:
         facts: the script's.
         loop: the evaluation loop.
+        lengths: which of its tensors have rows as long as the longest sample of a share.
         dealt: its loader deals out shares in any case, as a training loop goes over it, too.
         means: the runtime can average means over shares of different sizes.
     """
-    by_rows = _Cutter(facts, loop, dealt, facts.layouts).find()
-    if not means or isinstance(by_rows, Cut) or by_rows.needless:
+    by_rows = _Cutter(facts, loop, lengths, dealt, facts.layouts).find()
+    if not means or isinstance(by_rows, Cut) or by_rows.needless or by_rows.uneven:
         return by_rows
     for layouts in (facts.doubted, facts.compared):
-        found = _Cutter(facts, loop, dealt, layouts, means).find()
+        found = _Cutter(facts, loop, lengths, dealt, layouts, means).find()
         if isinstance(found, Cut):
             return replace(found, trusts=found.trusts or layouts is facts.compared)
     return by_rows
 
 
 class _Cutter:
-    def __init__(self, facts: Facts, loop: BatchLoop, dealt: bool, layouts: Layouts, means: bool = False) -> None:
+    def __init__(
+        self, facts: Facts, loop: BatchLoop, lengths: ShareLengths, dealt: bool, layouts: Layouts, means: bool = False
+    ) -> None:
         self.facts = facts
         self.loop = loop
+        self.lengths = lengths
         self.dealt = dealt
         self.means = means
         self.layouts = layouts
         self.read = StillRead(facts, loop, layouts)
         self.trusts = False
+        self.uneven = False
 
     def find(self) -> Cut | NoCut:
         node = self.loop.node
@@ -130,6 +143,8 @@ class _Cutter:
                 reason = _LAST
             elif found is not None and (best is None or len(found.passing) < len(best.passing)):
                 best = found
+        if best is None and self.uneven:
+            return self._no_form()
         return replace(best, trusts=self.trusts) if best else NoCut(reason)
 
     def _comprehended(self, node: ast.comprehension) -> Cut | NoCut:
@@ -143,8 +158,16 @@ class _Cutter:
         if isinstance(whole, ast.ListComp) and alone and isinstance(whole.elt, ast.Call):
             tensor = self.facts.kinds.of(whole.elt) is Kind.TENSOR or self.facts.objects.models(whole.elt.func)
             if tensor and self.layouts.read(whole.elt, env) is Layout.ROWS:
+                if self.lengths.has(whole.elt):
+                    return self._no_form()
                 return Cut(self.facts.index.statement(whole), False, (), (), wrapped=(whole.elt,))
         return NoCut("what a comprehension makes of each batch cannot be proved to be a tensor with a row per sample")
+
+    def _no_form(self) -> NoCut:
+        maker = self.lengths.maker
+        assert maker is not None
+        made = f"`{self.facts.short(maker)}` (line {maker.lineno})"
+        return NoCut(f"{made} makes its rows as long as the longest sample, of a share then", uneven=True)
 
     def _may_be_left_out(self, node: ast.expr) -> bool:
         """Whether a statement may run without an expression of it, or another number of times: on some processes then,
@@ -241,7 +264,7 @@ class _Cutter:
             if not started:
                 continue
             for part in walk(later):
-                pair = self._compared(part)
+                pair = compared(self.facts, part)
                 if pair is None:
                     continue
                 sides = [self.layouts.read(p, env) for p in pair]
@@ -260,33 +283,6 @@ class _Cutter:
                     return True
         return False
 
-    def _compared(self, node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
-        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
-            return node.left, node.comparators[0]
-        if not isinstance(node, ast.Call):
-            return None
-        if isinstance(node.func, ast.Attribute) and node.func.attr in ("eq", "ne") and len(node.args) == 1:
-            return node.func.value, node.args[0]
-        qualified = self.facts.resolver.library_function(node.func) or ""
-        is_loss = self.facts.resolver.only(node.func, Role.LOSS) or (
-            qualified.startswith("torch.nn.functional.") and qualified.endswith(("_loss", "cross_entropy", "_logits"))
-        )
-        if is_loss and self._by_steps(node.func, qualified):
-            return None
-        if (is_loss or qualified in ("torch.eq", "torch.ne")) and len(node.args) >= 2:
-            return node.args[0], node.args[1]
-        return None
-
-    def _by_steps(self, loss: ast.expr, qualified: str) -> bool:
-        """Whether a loss compares what has the steps of a sequence in its first dimension with a row per sample."""
-        names = {qualified}
-        for value in self.facts.resolver.values(loss):
-            names.add(value.name)
-            if isinstance(value.declaration, ast.ClassDef):
-                for cls in self.facts.resolver.ancestry(value.declaration):
-                    names |= {self.facts.resolver.qualified(base) or "" for base in cls.bases}
-        return any(name.rpartition(".")[2] in torch_ops.OF_EACH_SAMPLE for name in names)
-
     def _try(self, body: Sequence[ast.stmt], k: int, live: list[str], env: Environment, batch: set[str]) -> Cut | None:
         rest = body[k:]
         pieces = self.read.pieces(rest, live, env, self.means) if live else None
@@ -295,7 +291,7 @@ class _Cutter:
         if not all(map(self.read.is_tensor, pieces)):
             return None
         dealt = [p for p in pieces if self.read.dealt(p.variable, body[:k]) in batch]
-        counted = [p for p in dealt if all(map(self.read.counts, p.reads))]
+        counted = [p for p in dealt if self._counts(p)]
         counter = next((p.name for p in dealt if p not in counted), "")
         counted = counted if counter else []
         kept = [piece for piece in pieces if piece not in counted]
@@ -327,7 +323,7 @@ class _Cutter:
             return None
         dealt = {name for name in names if self.read.dealt(name, body[:k]) in batch}
         counter = next((piece.name for piece in pieces if piece.variable in dealt), "")
-        counted = [p for p in again if counter and p.variable in dealt and all(map(self.read.counts, p.reads))]
+        counted = [p for p in again if counter and p.variable in dealt and self._counts(p)]
         recounts = tuple(read for piece in counted for read in piece.reads)
         wrapped = (call, *(read for piece in again if piece not in counted for read in piece.reads))
         return self._cut(statement, False, pieces, recounts, counter, wrapped)
@@ -340,12 +336,18 @@ class _Cutter:
         recounts: tuple[ast.expr, ...],
         counter: str,
         wrapped: tuple[ast.expr, ...] = (),
-    ) -> Cut:
+    ) -> Cut | None:
         rows = [piece for piece in pieces if not piece.mean]
+        if any(map(self.lengths.has, (*wrapped, *(read for piece in pieces for read in piece.reads)))):
+            self.uneven = True
+            return None
         names, given = (tuple(piece.name for piece in rows), tuple(piece.text for piece in rows))
         renamed = tuple((read, p.name) for p in pieces if p.text != p.variable for read in p.reads)
         means = tuple((piece.name, piece.text) for piece in pieces if piece.mean)
         return Cut(anchor, after, names, given, recounts, counter, wrapped, renamed, means=means)
+
+    def _counts(self, piece: Piece) -> bool:
+        return all(counts_rows(self.facts, read) for read in piece.reads)
 
     def _is_alone(self, statement: ast.stmt, call: ast.Call) -> bool:
         """Whether the statement runs the model by this call only."""
@@ -359,7 +361,7 @@ class _Cutter:
         if self.layouts.read(call, env) is Layout.ROWS:
             return True
         for part in walk(statement):
-            pair = self._compared(part)
+            pair = compared(self.facts, part)
             if pair is None:
                 continue
             mine = [p for p in pair if call in set(walk(p))]

@@ -218,20 +218,6 @@ class StillRead:
         alone = len(node.generators) == 1 and not loop.ifs
         return node.value if same and alone and entry and self._is_moved(node.value, entry) else None
 
-    def counts(self, load: ast.expr) -> bool:
-        """Whether a read of a tensor asks for its number of rows."""
-        parents = self.facts.index.parents
-        parent = parents.get(load)
-        if isinstance(parent, ast.Call) and self.facts.resolver.builtin(parent.func) == "len":
-            return True
-        if not (isinstance(parent, ast.Attribute) and parent.attr in _COUNTS):
-            return False
-        outer = parents.get(parent)
-        if isinstance(outer, ast.Call) and outer.args:
-            return len(outer.args) == 1 and _zero(outer.args[0])
-        outer = parents.get(outer) if isinstance(outer, ast.Call) else outer  # `x.size()[0]`
-        return isinstance(outer, ast.Subscript) and _zero(outer.slice)
-
     def is_plain(self, piece: Piece, before: Sequence[ast.stmt]) -> bool:
         """Whether a variable holds a number or an array of another library after some statements."""
         last = {t.id: v for s in before for t, v in assignments(s) if isinstance(t, ast.Name)}
@@ -269,6 +255,21 @@ class StillRead:
             if qualified.startswith("torch.") or Role.LOSS in roles or self.facts.objects.models(parent.func):
                 return True
         return False
+
+
+def counts_rows(facts: Facts, load: ast.expr) -> bool:
+    """Whether a read of a tensor asks for its number of rows."""
+    parents = facts.index.parents
+    parent = parents.get(load)
+    if isinstance(parent, ast.Call) and facts.resolver.builtin(parent.func) == "len":
+        return True
+    if not (isinstance(parent, ast.Attribute) and parent.attr in _COUNTS):
+        return False
+    outer = parents.get(parent)
+    if isinstance(outer, ast.Call) and outer.args:
+        return len(outer.args) == 1 and _zero(outer.args[0])
+    outer = parents.get(outer) if isinstance(outer, ast.Call) else outer  # `x.size()[0]`
+    return isinstance(outer, ast.Subscript) and _zero(outer.slice)
 
 
 def _zero(node: ast.expr) -> bool:

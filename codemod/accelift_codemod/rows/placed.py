@@ -57,7 +57,7 @@ class Places:
         """Take up what a forward pass runs of the network's parts, and these of theirs."""
         network = self.passes[function][1]
         calls = (n for n in walk(function) if isinstance(n, ast.Call))
-        runs = ((call, *run) for call in calls for run in inside_networks.called(self.draft, network, call))
+        runs = ((call, *run) for call in calls for run in inside_networks.called(self.facts, network, call))
         for call, cls, method in runs:
             given = self.facts.resolver.bind(call, method) if method not in self.passes else None
             if given is not None and len(self.passes) < _PASSES:
