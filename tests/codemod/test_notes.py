@@ -303,13 +303,15 @@ OWN = "add the process's index to the seed of `rng`"
         ("random.Random(0)", "x * rng.random()", True),
         ("torch.Generator().manual_seed(0)", "x + torch.randn(8, generator=rng)", True),
         ("np.random.default_rng()", "x + torch.from_numpy(rng.normal(size=x.shape))", False),
+        ("np.random.default_rng(int(os.environ['RANK']))", "x + torch.from_numpy(rng.normal(size=x.shape))", False),
+        ("np.random.RandomState(int(os.environ['SEED']))", "x + rng.rand()", True),
         ("np.random.default_rng(0)", "x if rng.random() < 0.5 else -x", False),
         ("np.random.default_rng(0)", "[x, -x][rng.integers(0, 2)]", False),
         ("random.Random(0)", "x + len(str(rng.getstate()))", False),
     ],
 )
 def test_noise_of_generators_of_the_scripts_own(made: str, noise: str, told: bool) -> None:
-    slots = {"imports": "import random\nimport numpy as np", "forward": FORWARD.format(noise)}
+    slots = {"imports": "import os\nimport random\nimport numpy as np", "forward": FORWARD.format(noise)}
     (finding,) = messages(script(setup=f"rng = {made}", **slots)) or [""]
     assert finding.endswith(OWN) if told else not finding
 
@@ -900,6 +902,8 @@ def test_what_a_data_set_decides_is_of_one_sample() -> None:
     [
         ("", "torch.randn(8, generator=torch.Generator().manual_seed(index))", False),
         ("", "self.noise(index)", False),
+        ("", "np.random.default_rng(index).normal(size=8)", False),
+        ("; self.rng = np.random.default_rng(0)", "self.rng.normal(size=8)", True),
         ("; self.rng = torch.Generator().manual_seed(0)", "torch.randn(8, generator=self.rng)", True),
         ("", "torch.randn(8, generator=None)", True),
     ],
@@ -908,5 +912,5 @@ def test_noise_of_a_sample_by_a_generator_of_its_own(made: str, drawn: str, told
     own = "    def noise(self, index):\n        own = torch.Generator()\n        own.manual_seed(index)\n"
     own += "        return torch.randn(8, generator=own)\n"
     definitions = _NOISY.format(base="torch.utils.data.Dataset", made=made, drawn=f" + {drawn}") + own
-    found = findings(script(definitions=definitions, data="data = Noisy(torch.ones(64, 8))"))
-    assert found == ["RNG-SAMENOISE"] * told
+    made = {"imports": "import numpy as np", "data": "data = Noisy(torch.ones(64, 8))"}
+    assert findings(script(definitions=definitions, **made)) == ["RNG-SAMENOISE"] * told

@@ -9,6 +9,7 @@ from accelift_codemod.facts import How, Role, position
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.memo import kept
+from accelift_codemod.facts.starters import Part
 from accelift_codemod.facts.tree import walk
 
 TORCH, NUMPY, PYTHON = SEEDS["torch"], SEEDS["numpy"], SEEDS["random"]
@@ -135,7 +136,13 @@ def _is_unseeded(draft: Draft, node: ast.expr | None) -> bool:
     if not isinstance(node, ast.Call) or draft.facts.resolver.qualified(node.func) not in _GENERATORS:
         return False
     given = [*node.args, *(k.value for k in node.keywords)]
-    return all((isinstance(a, ast.Constant) and a.value is None) or _by_chance(draft, a) for a in given)
+    return all((isinstance(a, ast.Constant) and a.value is None) or _is_own(draft, a) for a in given)
+
+
+def _is_own(draft: Draft, seed: ast.expr) -> bool:
+    """Whether a seed is another one on every process: drawn, or computed from the number of the process."""
+    parts = {draft.facts.processes.part(n) for n in walk(seed) if isinstance(n, ast.expr)}
+    return _by_chance(draft, seed) or not parts.isdisjoint({Part.RANK, Part.LOCAL_RANK})
 
 
 def _by_chance(draft: Draft, node: ast.expr, steps: int = 4) -> bool:

@@ -14,7 +14,7 @@ from accelift_codemod.facts.tree import walk
 _TORCH = frozenset(
     "rand randn randint randperm normal bernoulli multinomial poisson rand_like randn_like randint_like".split()
 )
-_NOT_DRAWN = frozenset(
+NOT_DRAWN = frozenset(
     "seed default_rng RandomState Generator SeedSequence get_state set_state Random SystemRandom getstate "
     "setstate".split()
 )
@@ -61,7 +61,7 @@ def stream(resolver: Resolver, call: ast.Call) -> str:
 def own_generator(resolver: Resolver, call: ast.Call) -> tuple[ast.expr, str] | None:
     """The generator of the script's own that a call is a method of, and the library that it is of: numpy or random."""
     func = call.func
-    if not isinstance(func, ast.Attribute) or func.attr in _NOT_DRAWN:
+    if not isinstance(func, ast.Attribute) or func.attr in NOT_DRAWN:
         return None
     makers = (resolver.qualified(made.func) for made in _makers(resolver, func.value))
     return next(((func.value, name.partition(".")[0]) for name in makers if name in _GENERATORS), None)
@@ -78,7 +78,7 @@ def drawn_by(resolver: Resolver, call: ast.Call) -> str:
     if home == "torch":
         return "torch" if name in _TORCH else ""
     if home in ("numpy.random", "random"):
-        return "" if name in _NOT_DRAWN else home.partition(".")[0]
+        return "" if name in NOT_DRAWN else home.partition(".")[0]
     return ""
 
 

@@ -11,7 +11,7 @@ from accelift_codemod.chance.decided import decides, decides_something, of_batch
 from accelift_codemod.chance.noise import in_making
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, torch_ops
-from accelift_codemod.facts.chance import SEEDS, drawn_from, of_distribution, own_generator
+from accelift_codemod.facts.chance import NOT_DRAWN, SEEDS, drawn_from, of_distribution, own_generator
 from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS, How
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.networks import gradient_hooks, modes, ready_networks
@@ -276,7 +276,7 @@ class Notes(Rule):
         module, _, name = (draft.facts.resolver.qualified(call.func) or "").rpartition(".")
         if (module, name) == ("torch", "randperm"):  # of the rows of a batch, which mixes those of a share
             return any(of_batch(draft, argument) for argument in call.args)
-        if (module == "torch" and name in _NOISE) or (module in ("numpy.random", "random") and name != "seed"):
+        if (module == "torch" and name in _NOISE) or (module in ("numpy.random", "random") and name not in NOT_DRAWN):
             return True
         if isinstance(call.func, ast.Attribute) and call.func.attr in _OF_TENSORS and not name:
             of = draft.facts.resolver.values(call.func.value)  # which is no generator of NumPy, say
