@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from accelift_codemod.plan import Severity
-from scripts import convert, converted, findings, script
+from scripts import NO_LOOP, TRAINS, convert, converted, findings, script
 
 DROPPING = "loader = DataLoader(data, batch_size=16, shuffle=True, drop_last=True)"
 SECOND = "other = DataLoader(data, batch_size=16, shuffle=True)"
@@ -135,6 +135,21 @@ def test_what_may_take_the_place_of_a_loader_is_told(made: str, told: bool) -> N
         imports="import streams", loader=CHOSEN.format(made=made), loop="for i, (x, y) in enumerate(loader):"
     )
     assert ("DATA-WHOLE" in findings(numbered)) is told
+
+
+def test_a_list_that_may_only_be_measured_is_not_said_to_be_trained_on() -> None:
+    run = "def run(model, optimizer, batches, train):\n"
+    run += TRAINS.replace("in loader", "in batches").replace("        loss.backward()\n        optimizer.step()", "{}")
+    steps = "        if train:\n            loss.backward()\n            optimizer.step()"
+    slots = {
+        **NO_LOOP,
+        "before": "fixed = [(torch.ones(4, 8), torch.zeros(4).long())]\nrun(model, optimizer, loader, True)",
+    }
+    for step, how in ((steps, "goes through"), ("        loss.backward()\n        optimizer.step()", "trains on")):
+        plan = convert(script(**slots, definitions=run.format(step), after="run(model, optimizer, fixed, False)")).plan
+        assert plan is not None
+        (message,) = [f.message for f in plan.findings if f.code == "DATA-WHOLE"]
+        assert message.endswith(f"every process {how} all of it")
 
 
 def test_evaluations_gather_nothing_of_what_may_be_no_loader() -> None:

@@ -418,6 +418,15 @@ def test_a_number_of_rows_that_others_read_too(rows: str, after: str) -> None:
     assert ("METRIC-LOCAL" in findings(text)) == (after == "n += rows")
 
 
+@pytest.mark.parametrize(("between", "told"), [("", False), ("if n > 9:\n    rate = loss.exp().item()\n", True)])
+def test_a_variable_that_is_set_to_what_was_gathered_covers_no_share(between: str, told: bool) -> None:
+    hits = "def hits(out, y):\n    return (out.argmax(1) == y).float().mean().item()\n\n\n"
+    text = run(kept=f"rate = hits(out, y)\n{between}total += rate\nprint(rate)")
+    text = text.replace("def run(", f"{hits}def run(", 1)
+    assert ("accelerator.gather_for_metrics(out)" in converted(text)) is not told
+    assert ("METRIC-TRAIN" in findings(text)) is told
+
+
 @pytest.mark.parametrize(
     ("use", "told"),
     [

@@ -659,11 +659,42 @@ def test_a_batch_of_one_row_comes_only_at_the_end(test: str, loader: str, expect
     assert [code for code in found if code == "COLL-RANKFLOW"] == expected
 
 
-@pytest.mark.parametrize("test", ["x.size(0) == 3", "x.size(1) == 1", "x.sum() == 1", "y[0] == 1"])
+@pytest.mark.parametrize("test", ["x.size(0) == 3", "x.size(0) < 9", "x.sum() == 1", "y[0] == 1"])
 def test_other_tests_of_whole_batches_are_told(test: str) -> None:
     loader = "loader = DataLoader(data, batch_size=16, drop_last=True)"
     found = findings(script(loader=loader, move=f"x, y = x.to(device), y.to(device)\nif {test}:\n    continue"))
     assert "COLL-RANKFLOW" in found
+
+
+@pytest.mark.parametrize(
+    ("test", "told"),
+    [
+        ("x.size(1) == 1", False),
+        ("y.dim() > 1 or x.ndim == 1", False),
+        ("epoch == 1 and len(x) > 0", False),
+        ("len(x) < 16", False),  # as no share has as many, for which there is BATCH-LITERAL
+        ("x.size(0) != 16", False),
+        ("x.size(0) != 15", True),
+        ("len(x) > 16", False),
+        ("len(x) < 16 and y[0] > 1", True),
+    ],
+)
+def test_tests_that_come_out_alike_on_every_process(test: str, told: bool) -> None:
+    found = findings(script(move=f"x, y = x.to(device), y.to(device)\nif {test}:\n    continue"))
+    assert ("COLL-RANKFLOW" in found) is told
+
+
+def test_the_length_of_padded_samples_is_another_one_on_every_process() -> None:
+    definitions = """\
+def pad(batch):
+    x = nn.utils.rnn.pad_sequence([s[0] for s in batch], batch_first=True)
+    return x, torch.stack([s[1] for s in batch])
+"""
+    for collate, told in (("", False), (", collate_fn=pad", True)):
+        loader = f"loader = DataLoader(data, batch_size=16{collate})"
+        slots = {"definitions": definitions, "loader": loader}
+        move = "x, y = x.to(device), y.to(device)\nif x.size(1) > 100:\n    continue"
+        assert ("COLL-RANKFLOW" in findings(script(**slots, move=move))) is told
 
 
 RECURRENT = """

@@ -340,7 +340,7 @@ def test_what_the_next_epoch_reads_before_the_loop() -> None:
 def test_the_length_of_a_list_that_every_batch_fills_is_the_same_everywhere() -> None:
     slots = {"before": "seen = []", "batch_end": "seen.append(loss.item())\nif len(seen) > 3:\n    break"}
     assert "COLL-RANKFLOW" not in findings(script(**slots))
-    assert "COLL-RANKFLOW" in findings(script(**{**slots, "batch_end": "if len(x) < 16:\n    break"}))
+    assert "COLL-RANKFLOW" in findings(script(**{**slots, "batch_end": "if len(x) < 9:\n    break"}))
 
 
 def test_options_and_modules_are_not_what_is_put_into_them() -> None:

@@ -50,7 +50,9 @@ DEALT = {
         "centres.index_add_(0, y, out.detach())",
         "centres[0].lerp_(out.detach().mean(0), 0.1)",
         "centres.index_copy_(0, y, out.detach())",
-        "means = out.detach().mean(0)\ncentres[0] = means",
+        "means = out.detach().std(0)\ncentres[0] = means",
+        "means = out.detach().mean(0)\ncentres[y[0]] += means",
+        "means = out.detach().mean(0)\nmeans = means * y[0]\ncentres[0] = means",
     ],
 )
 def test_what_a_later_loss_is_measured_from_is_reported(write: str) -> None:
@@ -73,6 +75,9 @@ def test_a_module_is_no_table(write: str) -> None:
 def test_what_is_averaged_over_all_processes_is_none_of_a_share() -> None:
     text = script(**CENTRES, batch_end="centres[0] += out.detach().mean(0)")
     assert "centres[0] += accelerator.batch_mean(out.detach().mean(0))" in converted(text)
+    assert "TABLE-OWN" not in findings(text)
+    text = script(**CENTRES, batch_end="means = out.detach().mean(0)\ncentres[0] = means")
+    assert "means = accelerator.batch_mean(out.detach().mean(0))" in converted(text)
     assert "TABLE-OWN" not in findings(text)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
-from accelift_codemod.facts.effects import loads
+from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
@@ -21,6 +21,8 @@ from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import sets_group, steers
 from accelift_codemod.measured.sums import Loop, averaged, reads_after, reads_again, reads_outside, reduced
 from accelift_codemod.plan import Edit
+
+_BLOCKS = (ast.If, ast.With, ast.AsyncWith, ast.Try, ast.While)  # whose statements are looked at one by one
 
 
 def deciding(draft: Draft, node: Loop, names: set[str]) -> dict[str, Read]:
@@ -65,10 +67,14 @@ def made_whole(
 
 
 def filled_whole(draft: Draft, node: Loop, local: set[str]) -> set[str]:
-    """The objects that a loop fills with what edits have made that of all processes."""
-    statements = (s for outer in node.body for s in walk(outer) if isinstance(s, FILLING))
-    whole = (s for s in statements if any(e.rule == RULE for n in walk(s) for e in draft.edits_at(n)))
-    return {name for statement in whole for name in filled(draft, statement, local)}
+    """The objects that a loop fills with what edits have made that of all processes, and the variables that it sets to
+    nothing else."""
+    inside = [s for outer in node.body for s in walk(outer) if isinstance(s, ast.stmt)]
+    whole = {s for s in inside if any(e.rule == RULE for n in walk(s) for e in draft.edits_at(n))}
+    found = {name for s in whole if isinstance(s, FILLING) for name in filled(draft, s, local)}
+    sets = {s for s in whole if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name)}
+    own = {name for s in inside if s not in sets and not isinstance(s, _BLOCKS) for name in stores(s)}
+    return found | ({name for s in sets for name in stores(s)} - own)
 
 
 def _reads_of_rates(draft: Draft, node: Loop, name: str) -> Iterator[ast.Name]:

@@ -11,15 +11,14 @@ from accelift_codemod.facts import How, Role
 from accelift_codemod.facts.chance import stream
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.layout import Layout, settled
-from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.facts.values import Value
 from accelift_codemod.measured import called, coins
 from accelift_codemod.measured.asked import deciding, weighs_numbers
 from accelift_codemod.measured.averaging import averaging
 from accelift_codemod.measured.by_clock import timed
 from accelift_codemod.measured.choices import SPELLED, choices, weighs_up
 from accelift_codemod.measured.pieces import alike, as_many, filled_apart, numbered, numbers
+from accelift_codemod.measured.same_tests import comes_out_alike, compares_alike, drops
 from accelift_codemod.measured.shares import contents, local_names
 from accelift_codemod.measured.steering import acts, keeps_checkpoint, leaving_matters, meets, sets_group, updates
 from accelift_codemod.measured.sums import Loop, containers
@@ -62,7 +61,7 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
             choices = [n for n in walk(statement.value) if isinstance(n, ast.IfExp) and weighs_up(n.test)]
             for choice in choices:
                 local_test = goes_by(draft, choice.test, local, kept)
-                if local_test and not _is_same(draft, node, choice.test):
+                if local_test and not compares_alike(draft, node, choice.test):
                     yield _differs(draft, statement, choice.test, _OTHER_LOSSES)
         if isinstance(statement, ast.Expr) and (perturbing := _perturbs(draft, statement.value)):
             if any(coins.drawn(draft, argument) is not None for argument in perturbing):
@@ -93,7 +92,7 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
         if not goes_by(draft, statement.test, local, kept):
             yield from _reached(draft, statement, local, kept)
             continue
-        if _asks_for_one_row(draft, node, statement):
+        if comes_out_alike(draft, node, statement.test, local):
             continue
         inside, ends, leaves = _leaving(draft, statement, (ast.Break, ast.Continue, ast.Return))
         if leaves or any(map(draft.facts.loops.is_backward, inside)):
@@ -112,13 +111,13 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
             and _is_read_after(
                 draft, statement, losses & {n for s in (*statement.body, *statement.orelse) for n in stores(s)}
             )
-            and not _is_same(draft, node, statement.test)
+            and not compares_alike(draft, node, statement.test)
         ):
             yield _differs(draft, statement, statement.test, _OTHER_LOSSES)
         elif (
             weighs_up(statement.test)
             and keeps_checkpoint(draft, statement.body)
-            and not _is_same(draft, node, statement.test)
+            and not compares_alike(draft, node, statement.test)
         ):
             yield _keeps_another(draft, statement, statement.test)
 
@@ -141,7 +140,7 @@ def _spelled(draft: Draft, node: Loop, choice: ast.AST, local: set[str], kept: s
             yield _waits(draft, statement, test, "go through a loader")
         elif acts(draft, parts, saves=False) or _picks_update(draft, choice):
             yield _differs(draft, statement, test, _OTHER_MODELS)
-        elif keeps_checkpoint(draft, parts) and not _is_same(draft, node, test):
+        elif keeps_checkpoint(draft, parts) and not compares_alike(draft, node, test):
             yield _keeps_another(draft, statement, test)
 
 
@@ -197,7 +196,7 @@ def _changed(draft: Draft, node: Loop, statement: ast.stmt, by: ast.expr) -> Ite
     loop = draft.blueprint.loops.get(node)
     if loop is None or not divides_a_sum(draft, loop, statement):
         yield _differs(draft, statement, by, _OTHER_MODELS)
-    elif not all(_drops(draft, v) for v in loop.loaders):
+    elif not all(drops(draft, v) for v in loop.loaders):
         yield draft.finding(
             "COLL-RANKFLOW",
             Severity.WARNING,
@@ -314,27 +313,6 @@ def _counts(draft: Draft, name: ast.Name, kept: set[str], local: set[str]) -> bo
     return asks and name.id in kept and not filled_apart(draft, name, local)
 
 
-def _asks_for_one_row(draft: Draft, node: Loop, statement: ast.If | ast.While) -> bool:
-    """Whether a test only asks if a batch has one row, and the loaders leave out batches that are not whole."""
-    loop, test = draft.blueprint.loops.get(node), statement.test
-    if loop is None or not loop.loaders or not all(_drops(draft, v) for v in loop.loaders):
-        return False
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.comparators[0], ast.Constant):
-        return False
-    most = 2 if isinstance(test.ops[0], (ast.Lt, ast.GtE)) else 1
-    env = draft.environment(loop, statement)
-    counts = env is not None and draft.facts.layouts.read(test.left, env) is Layout.COUNT
-    return counts and test.comparators[0].value in range(most + 1)
-
-
-def _drops(draft: Draft, loader: Value) -> bool:
-    """Whether a loader leaves out a last batch that is not whole, and its batches are of more than one row."""
-    arguments = draft.facts.objects.loader(loader).arguments
-    drops, size = arguments.get("drop_last"), arguments.get("batch_size")
-    many = size is not None and not (isinstance(size, ast.Constant) and size.value in (None, 1))
-    return isinstance(drops, ast.Constant) and drops.value is True and many
-
-
 def _matters(draft: Draft, node: Loop, choice: ast.If | ast.While) -> bool:
     """Whether processes that decide otherwise would do other things together."""
     arms = [[n for s in arm for n in walk(s)] for arm in (choice.body, choice.orelse)]
@@ -415,21 +393,6 @@ def _pieces(draft: Draft, inner: ast.For | ast.AsyncFor, local: set[str]) -> Ite
             "let every process take as many pieces: of batches that are shared out evenly (drop_last=True), or a "
             "fixed number",
         )
-
-
-def _is_same(draft: Draft, node: Loop, test: ast.expr) -> bool:
-    """Whether a test compares what is the same on every process, such as numbers of dimensions: `y.dim() > 1`."""
-    loop = draft.blueprint.loops.get(node)
-    env = draft.environment(loop, draft.facts.index.statement(test)) if loop is not None else None
-    compared = [n for n in walk(test) if isinstance(n, ast.Compare)]
-    sides = [side for n in compared for side in (n.left, *n.comparators)]
-    return env is not None and all(_is_rank(side) or draft.facts.layouts.read(side, env) in FIXED for side in sides)
-
-
-def _is_rank(node: ast.expr) -> bool:
-    """Whether an expression is a number of dimensions."""
-    func = node.func if isinstance(node, ast.Call) and not node.args else node
-    return isinstance(func, ast.Attribute) and func.attr in ("ndim", "dim", "ndimension")
 
 
 def _is_read_after(draft: Draft, choice: ast.If | ast.While, names: set[str]) -> bool:

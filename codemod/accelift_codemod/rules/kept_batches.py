@@ -92,7 +92,7 @@ for epoch in range(10):
                 loop.node,
                 f"this loop may also be over what `{draft.facts.short(origin)}` of line {origin.lineno} gives, "
                 "which is not known to be a DataLoader: if it is none, prepare leaves it as it is, and every process "
-                "trains on all of it",
+                f"{'goes through' if loop.evaluates else 'trains on'} all of it",
                 "put those data behind a torch.utils.data.DataLoader, too",
             )
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.chance.noise import alike
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, How, Role, position
+from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS, Function, Scope
 from accelift_codemod.facts.memo import kept, memoised
 from accelift_codemod.facts.tree import walk
@@ -62,7 +63,7 @@ class Tables(Rule):
             outer = _Outer(draft, loop)
             for node in (n for statement in loop.body for n in walk(statement)):
                 written = self._written(draft, outer, node)
-                if written is None or written.id in seen or _is_reduced(draft, node):
+                if written is None or written.id in seen or _is_reduced(draft, node) or _is_of_all(draft, loop, node):
                     continue
                 seen.add(written.id)
                 yield draft.finding(
@@ -155,6 +156,14 @@ class Tables(Rule):
 def _is_reduced(draft: Draft, node: ast.AST) -> bool:
     """Whether what a statement puts there has been made that of all processes."""
     return isinstance(node, ast.stmt) and any(e.rule == REDUCES for n in walk(node) for e in draft.edits_at(n))
+
+
+def _is_of_all(draft: Draft, loop: BatchLoop, node: ast.AST) -> bool:
+    """Whether all that a node reads of an iteration has been made that of all processes where it was bound."""
+    bound = (b for n in loads(node) for b in draft.facts.resolver.bindings(n) if _is_in(draft, loop, b.node))
+    here = [None if b.how is How.LOOP else draft.facts.index.statement(b.node) for b in bound]
+    others = [statement for statement in here if statement is not node]
+    return bool(others) and all(s is not None and _is_reduced(draft, s) for s in others)
 
 
 class _Outer:
