@@ -9,8 +9,8 @@ ZERO = "optimizer.zero_grad()\nout = model(x)\n"
 BALANCED = f"{ZERO}real, fake = F.cross_entropy(out, y), out.pow(2).mean()\nloss = real - k * fake"
 
 
-def told(text: str) -> str:
-    plan = convert(text).plan
+def told(text: str, **options: object) -> str:
+    plan = convert(text, **options).plan
     return " ".join(finding.message for finding in plan.findings) if plan is not None else ""
 
 
@@ -424,6 +424,11 @@ COUNTED = f"{ZERO}{{}}\nloss = min(1.0, seen / 640) * F.cross_entropy(out, y)"
     [
         ("x.size(0)", "accelerator.gather_for_metrics(torch.tensor(x.size(0))).sum().item()"),
         ("len(y)", "len(accelerator.gather_for_metrics(y))"),
+        (
+            "len(x) / 7",
+            "(\n    accelerator.gather_for_metrics(\n        torch.tensor(len(x) / 7, dtype=torch.float64)\n    )"
+            "\n    .sum()\n    .item()\n)",
+        ),
     ],
 )
 def test_how_many_samples_there_were_is_that_of_all_processes(rows: str, summed: str) -> None:
@@ -434,7 +439,7 @@ def test_how_many_samples_there_were_is_that_of_all_processes(rows: str, summed:
 
 def test_a_part_for_each_sample_is_reported() -> None:
     text = script(before="seen = 0.0", forward=COUNTED.format("seen += len(x) / 7"))
-    assert "`seen` is measured on one process's share" in told(text)
+    assert "`seen` is measured on one process's share" in told(text, target="accelerate")
 
 
 @pytest.mark.parametrize(

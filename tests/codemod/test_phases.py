@@ -358,6 +358,11 @@ def test_results_that_stay_those_of_one_process(kept: str, result: str) -> None:
                 "losses.append(right / accelerator.gather_for_metrics(y).size(0))",
             ],
         ),
+        ("total += out.data.sum()", ["total += accelerator.gather_for_metrics(out.data.sum().detach()).sum()"]),
+        (  # of each entry
+            "total += out.data.sum(0)",
+            ["total += accelerator.gather_for_metrics(out.data.sum(0).detach()[None]).sum(0)"],
+        ),
         ("total += float(out.max())", ["total += float(accelerator.gather_for_metrics(out).max())"]),
         ("n += len(set(y))", ["n += len(set(accelerator.gather_for_metrics(y)))"]),
         (
@@ -378,6 +383,63 @@ def test_what_is_collected(kept: str, after: list[str] | str) -> None:
     gathers = [s for s in statements if re.search(r"accelerator\.(gather|batch_mean)", s) and "\n" not in s]
     assert gathers == after
     assert "METRIC-LOCAL" not in findings(text)
+
+
+RETURNS = """\
+def step(model, x, y, optimizer=None):
+    out = model(x)
+    loss = F.cross_entropy(out, y)
+    if optimizer is not None:
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return {returned}
+
+
+def hits(out, y):
+    return (out.argmax(1) == y).sum().item() / len(y)
+
+
+def run(model, loader, optimizer=None):
+    total = n = 0
+    for x, y in loader:
+        {kept}
+    return total / n
+"""
+ONE = "accelerator.batch_mean(torch.tensor(a, dtype=torch.float64)).item()"
+SUMMED = "accelerator.gather_for_metrics(torch.tensor({}, dtype=torch.float64)).sum().item()"
+SEEN = "accelerator.gather_for_metrics(torch.tensor(k)).sum().item()"
+
+
+@pytest.mark.parametrize(
+    ("returned", "kept", "after"),
+    [
+        (
+            "loss.item(), len(x)",
+            "a, k = {}; total += a * k; n += k",
+            [f"total += {SUMMED.format('a * k')}", f"n += {SEEN}"],
+        ),
+        ("float(loss), x.shape[0]", "a, k = {}; total += a; n += 1", [f"total += {ONE}"]),
+        ("loss.item(), len(x)", "a, k = {}; total += np.multiply(a, k)", [f"total += np.multiply({ONE}, {SEEN})"]),
+        ("(out.argmax(1) == y).sum().item(), 1", "k, a = {}; total += k", [f"total += {SEEN}"]),
+        (
+            "out.detach()",
+            "out = {}; total += hits(out, y) * len(y)",
+            [f"total += {SUMMED.format('hits(out, y) * len(y)')}"],
+        ),
+        ("loss.item(), y.numpy()", "a, k = {}; total += a * k", []),  # an array
+        ("out.sum().item(), 1", "k, a = {}; total += k", []),  # whole or not: it cannot be told
+        ("loss.item() if len(x) > 1 else 0.0, len(x)", "a, k = {}; total += a * k", []),
+    ],
+)
+def test_numbers_that_a_function_returns(returned: str, kept: str, after: list[str]) -> None:
+    call = "step(model, x, y, optimizer)"
+    defined = RETURNS.replace("{returned}", returned).replace("{kept}", kept.replace("{}", call))
+    epoch = "print(run(model, a, optimizer), run(model, b))"
+    text = script(imports="import numpy as np", definitions=defined, loader=TWO, **{**EMPTY, "epoch": epoch})
+    statements = (ast.unparse(n) for n in ast.walk(ast.parse(converted(text))) if isinstance(n, ast.AugAssign))
+    assert [s for s in statements if "accelerator" in s] == after
+    assert ("METRIC-LOCAL" in findings(text)) is not after
 
 
 @pytest.mark.parametrize(

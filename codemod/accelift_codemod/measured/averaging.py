@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Kind
 from accelift_codemod.facts.layout import Environment, Layout
 from accelift_codemod.facts.tree import walk
 
@@ -25,7 +26,8 @@ def averaging(draft: Draft, place: ast.AST, measured: ast.expr) -> str:
 def means_in(draft: Draft, node: ast.expr, env: Environment) -> Iterator[ast.expr]:
     """The means over samples, one number or several, that an expression is computed from and no gradients flow to."""
     if isinstance(node, (ast.Call, ast.Name)) and draft.facts.layouts.read(node, env) is Layout.MEAN:
-        if (draft.gradients_off(node) or is_detached(node)) and _is_as_made(draft, node):
+        free = draft.gradients_off(node) or is_detached(node)
+        if free and _is_as_made(draft, node) and draft.facts.kinds.of(node) is not Kind.PLAIN:
             yield node
     elif isinstance(node, (ast.BinOp, ast.UnaryOp)):
         for part in ast.iter_child_nodes(node):

@@ -15,17 +15,22 @@ from accelift_codemod.facts.showing import is_beside_a_bar, is_logging, prints
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.averaging import is_detached
 from accelift_codemod.measured.carrying_objects import led
-from accelift_codemod.measured.counting import GATHERED, RULE, WHY, count_of_all, counted_in
+from accelift_codemod.measured.counting import (
+    GATHERED,
+    MEAN_OF_ALL,
+    RULE,
+    WHY,
+    count_of_all,
+    counted_in,
+    of_all,
+    sum_of_all,
+)
 from accelift_codemod.measured.filling import FILLING, filled, given_to
 from accelift_codemod.measured.numbers import number_of
 from accelift_codemod.measured.onward import targets
 from accelift_codemod.plan import Edit, Need, Operation
 
-_TENSORS: dict[object, str] = {
-    Layout.ROWS: GATHERED,
-    Layout.MEAN: "{accelerator}.batch_mean({}.detach())",
-    Layout.SUM: "{accelerator}.gather_for_metrics({}.detach()).sum()",
-}
+_TENSORS = (Layout.ROWS, Layout.MEAN, Layout.SUM)
 # What is reduced where it is read, and not where it is computed.
 _REDUCED = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM, Layout.COUNT)
 _SEVERAL = (ast.Tuple, ast.List, ast.Dict, ast.JoinedStr)
@@ -88,7 +93,7 @@ class _Rows:
             if counted is not None and self.draft.facts.kinds.of(counted) is Kind.TENSOR:
                 return self._counts(node, place)
         if isinstance(node, ast.Name):
-            return self._is_joined(node, place)
+            return self._is_reduced(node, place) or self._is_joined(node, place)
         if isinstance(node, ast.Call) and self.draft.facts.objects.models(node.func):
             return False
         return all(self.joins(child, place) for child in ast.iter_child_nodes(node))
@@ -102,7 +107,9 @@ class _Rows:
             return False
         while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "cpu":
             node = node.func.value  # rows travel faster between devices
-        self.edits.append(self.draft.edit(RULE, node, Operation.SURROUND, WHY, _TENSORS[layout], need=Need.STRONG))
+        reduced = sum_of_all(self.draft, node) if layout is Layout.SUM else MEAN_OF_ALL
+        code = GATHERED if layout is Layout.ROWS else reduced
+        self.edits.append(self.draft.edit(RULE, node, Operation.SURROUND, WHY, code, need=Need.STRONG))
         return node not in led(self.draft, self.loop)
 
     def _needs_no_gradient(self, node: ast.expr) -> bool:
@@ -117,6 +124,14 @@ class _Rows:
         made = list(count_of_all(self.draft, self.loop, node, env)) if env is not None else []
         self.edits += made
         return bool(made)
+
+    def _is_reduced(self, name: ast.Name, place: ast.stmt) -> bool:
+        """Whether a variable holds one of several numbers that a function returns, which is made that of all alone."""
+        unpacked = any(binding.path for binding in self.draft.facts.resolver.bindings(name))
+        code = of_all(self.draft, self.loop, name, self._layout(name, place)) if unpacked else ""
+        if code:
+            self.edits.append(self.draft.edit(RULE, name, Operation.SURROUND, WHY, code, need=Need.STRONG))
+        return bool(code)
 
     def _is_joined(self, name: ast.Name, place: ast.stmt) -> bool:
         """Whether a variable can be computed from all rows, of which nothing is known or what no others reduce."""

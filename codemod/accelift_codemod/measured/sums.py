@@ -14,7 +14,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import coins, texts
 from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.averaging import means_in
-from accelift_codemod.measured.counting import RULE, WHY, count_of_all, numbered, total
+from accelift_codemod.measured.counting import MEAN_OF_ALL, RULE, WHY, count_of_all, numbered, of_all, sum_of_all, total
 from accelift_codemod.measured.filling import FILLING, filled, given_to, places
 from accelift_codemod.measured.held_outside import reads_elsewhere
 from accelift_codemod.measured.joined_rows import from_all_rows
@@ -24,7 +24,6 @@ from accelift_codemod.plan import Assumption, Edit, Need, Operation
 
 _LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Raise)
 _CLOCKS = ("time.", "datetime.")
-_MEAN = "{accelerator}.batch_mean({}.detach())"
 _MEANS = "{accelerator}.batch_mean({})"
 _MEAN_OF_MEANS = '{accelerator}.reduce({}.detach(), reduction="mean")'
 Loop = ast.For | ast.AsyncFor | ast.While
@@ -308,9 +307,11 @@ def _combined(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.exp
         return
     layout = draft.facts.layouts.read(value, env)
     if layout is Layout.SUM and draft.facts.kinds.of(value) is Kind.TENSOR:
-        yield draft.edit(RULE, value, Operation.SURROUND, WHY, total(draft, "{}.detach()"), need=Need.STRONG)
+        yield draft.edit(RULE, value, Operation.SURROUND, WHY, sum_of_all(draft, value), need=Need.STRONG)
     elif layout is Layout.COUNT:
         yield from count_of_all(draft, loop, value, env)
+    elif code := of_all(draft, loop, value, layout):
+        yield draft.edit(RULE, value, Operation.SURROUND, WHY, code, need=Need.STRONG)
 
 
 def adds_up(draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> bool:
@@ -371,7 +372,7 @@ def _of_all(draft: Draft, layout: Shape) -> tuple[str, Assumption | None]:
     if layout is Layout.SUM:
         return total(draft, "{}.detach()"), None
     if layout is Layout.MEAN and draft.runtime:
-        return _MEAN, None
+        return MEAN_OF_ALL, None
     return _MEAN_OF_MEANS, EVEN
 
 
