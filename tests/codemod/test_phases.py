@@ -127,6 +127,8 @@ def sums(text: str) -> list[str]:
             "loaders[phase]",
             (),
         ),
+        ("loaders = dict((p, DataLoader(data, 4)) for p in ['train', 'val'])", "loaders[phase]", ()),
+        ("loaders = dict([('train', DataLoader(data, 4)), ('val', DataLoader(data, 8))])", "loaders[phase]", ()),
         (TWO, "(a if phase == 'train' else b)", ("a", "b")),
         (TWO, "{'train': a, 'val': b}[phase]", ("a", "b")),
         (f"{TWO}\nloaders = [a, b]", "loaders[phase == 'val']", ("loaders[0]", "loaders[1]")),
@@ -166,6 +168,7 @@ def test_loops_over_the_entries(loop: str) -> None:
         "loaders = (DataLoader(data, 4), DataLoader(data, 4))",  # a tuple stays as it is
         "loaders = {p.lower(): DataLoader(data, 4) for p in ['TRAIN', 'VAL']}",  # keys that are not written out
         "loaders = {p: DataLoader(data, 4) for p in ['train', 'val', 'test'] if p != 'test'}",
+        "loaders = dict((p.lower(), DataLoader(data, 4)) for p in ['TRAIN', 'VAL'])",
         f"{TWO}\nloaders = {{'train': a, 'val': [b]}}",  # a container in a container
         "loaders = {'train': DataLoader(data, 4), 'val': data}",  # something else than a loader
         "loaders = {'train': DataLoader(data, 4)}\nloaders['val'] = data",  # or who knows what

@@ -19,6 +19,7 @@ from accelift_codemod.facts.values import Role, Value, Values
 if TYPE_CHECKING:
     from accelift_codemod.facts.resolve import Resolver
 
+Comprehension = ast.DictComp | ast.ListComp | ast.GeneratorExp
 _DEFINED = (How.IMPORT, How.FUNCTION, How.CLASS)
 
 
@@ -31,7 +32,7 @@ class Expressions:
         self.grouped: dict[str, dict[object, list[tuple[int, Binding]]]] = {}
         self._kinds: dict[type[ast.AST], Callable[[Any], Iterable[Value]]] = {
             ast.Name: self._name,
-            ast.Call: calls.of,
+            ast.Call: self._call,
             ast.Attribute: self._attribute,
             ast.Constant: self._constant,
             ast.Tuple: self._tuple,
@@ -89,10 +90,30 @@ class Expressions:
     def _dict_comprehension(self, node: ast.DictComp) -> Values:
         if same := self._same_entries(node, node.value):
             return same
-        keys, values = self._keys(node), self.resolver.values(node.value)
-        told = self.resolver.values(node.key)
-        inner = tuple(parts.of_entry(values, node, told, key, self.index) for key in keys)
-        return (Value(Role.DICT, node, inner=inner, keys=keys),)
+        return self._entries(node, node, node.key, node.value)
+
+    def _call(self, call: ast.Call) -> Iterable[Value]:
+        return self._dict_of_pairs(call) or self.calls.of(call)
+
+    def _dict_of_pairs(self, call: ast.Call) -> Values:
+        """What `dict` makes of pairs: `dict((k, make(k)) for k in names)`, `dict([("train", a), ("val", b)])`."""
+        given = call.args[0] if len(call.args) == 1 and not call.keywords else None
+        if not isinstance(given, (ast.ListComp, ast.GeneratorExp, ast.List)):
+            return ()
+        made = given.elts if isinstance(given, ast.List) else [given.elt]
+        pairs = [pair.elts for pair in made if isinstance(pair, ast.Tuple) and len(pair.elts) == 2]
+        if not pairs or len(pairs) < len(made) or self.resolver.builtin(call.func) != "dict":
+            return ()
+        if isinstance(given, ast.List):
+            keys = tuple[object, ...](k.value if isinstance(k, ast.Constant) else None for k, _ in pairs)
+            return (Value(Role.DICT, call, inner=tuple(self.resolver.values(v) for _, v in pairs), keys=keys),)
+        return self._entries(call, given, *pairs[0])
+
+    def _entries(self, made: ast.expr, each: Comprehension, key: ast.expr, value: ast.expr) -> Values:
+        """A dict of what a comprehension gives for each key."""
+        keys, values, told = self._keys(each, key), self.resolver.values(value), self.resolver.values(key)
+        inner = tuple(parts.of_entry(values, each, told, one, self.index) for one in keys)
+        return (Value(Role.DICT, made, inner=inner, keys=keys),)
 
     def _same_entries(self, node: ast.ListComp | ast.DictComp, entry: ast.expr) -> Values:
         """The lists (or dicts) whose entries a comprehension has, each as it is or moved, if they are told apart:
@@ -133,11 +154,11 @@ class Expressions:
             return tuple(replace(v, inner=v.inner[slice(*cut)]) for v in values)
         return parts.item(values, _key(node.slice))
 
-    def _keys(self, node: ast.DictComp) -> tuple[object, ...]:
+    def _keys(self, each: Comprehension, key: ast.expr) -> tuple[object, ...]:
         """The keys of `{k: ... for k in ["train", "val"]}` or `for k, v in sets.items()`; None: those not known."""
-        first, *more = node.generators
+        first, *more = each.generators
         target = first.target.elts[0] if isinstance(first.target, ast.Tuple) else first.target
-        if first.ifs or more or not (isinstance(target, ast.Name) and isinstance(node.key, ast.Name)):
+        if first.ifs or more or not (isinstance(target, ast.Name) and isinstance(key, ast.Name)):
             return (None,)
         over = first.iter
         method = over.func if isinstance(over, ast.Call) and not over.args else None
@@ -148,7 +169,7 @@ class Expressions:
         owner = self.index.scope(over).owner(over.id) if isinstance(over, ast.Name) else None
         if owner is not None and isinstance(over, ast.Name) and self.resolver.changed(owner, over.id):
             return (None,)
-        values = self.resolver.values(over) if target.id == node.key.id else ()
+        values = self.resolver.values(over) if target.id == key.id else ()
         if len(values) != 1 or values[0].role not in (Role.DICT, Role.TUPLE):
             return (None,)
         keys = values[0].keys if values[0].role is Role.DICT else self._constants(values[0])
