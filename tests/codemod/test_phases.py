@@ -388,6 +388,23 @@ def test_what_is_collected(kept: str, after: list[str] | str) -> None:
     assert "METRIC-LOCAL" not in findings(text)
 
 
+@pytest.mark.parametrize(
+    ("made", "kept", "whole"),
+    [
+        ("timm.create_model('resnet18')", "total += (out.argmax(1) == y).sum().item()", True),
+        ("timm.create_model('resnet18')", "total += (out['a'].argmax(1) == y).sum().item()", False),
+        ("timm.create_model('resnet18')", "total += (out.argmax(1) == y.flip(0)).sum().item()", False),
+        ("nn.Sequential(nn.Linear(8, 3), nn.Softmax(0))", "total += out.argmax(1).eq(y).sum().item()", False),
+    ],
+)
+def test_what_networks_of_libraries_return(made: str, kept: str, whole: bool) -> None:
+    text = run(kept=kept).replace("model = Net()", f"import timm\n\nmodel = {made}")
+    assert f"model = {made}" in text
+    assert ("METRIC-LOCAL" not in findings(text)) is whole
+    assumed = {edit.assumes.text for edit in convert(text).plan.edits if edit.assumes and edit.rule == "REDUCE"}
+    assert bool(assumed) is whole
+
+
 RETURNS = """\
 def step(model, x, y, optimizer=None):
     out = model(x)

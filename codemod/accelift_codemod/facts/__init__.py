@@ -32,6 +32,7 @@ from accelift_codemod.facts.kinds import Kind, Kinds
 from accelift_codemod.facts.layout import Collated, Layouts
 from accelift_codemod.facts.layout.doubting import Doubting
 from accelift_codemod.facts.layout.supposing import Supposing
+from accelift_codemod.facts.layout.trusting import Trusting
 from accelift_codemod.facts.loops import BatchLoop, Loops
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.moves import Moves
@@ -179,6 +180,11 @@ class Facts:
     def compared(self) -> Doubting:
         """Layouts of code that take what is compared with the samples, one by one, for as many rows."""
         return Doubting(self.objects, self.extents, compares=True)
+
+    @cached_property
+    def trusting(self) -> Trusting:
+        """Layouts of code that take networks of libraries to return one row for each sample."""
+        return Trusting(self.objects, self.extents)
 
     @cached_property
     def collated(self) -> Collated:

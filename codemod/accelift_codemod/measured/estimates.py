@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.values import Value
-from accelift_codemod.measured.sums import EVEN
+from accelift_codemod.measured.taken import EVEN
 from accelift_codemod.plan import Edit, Finding, Severity
 
 

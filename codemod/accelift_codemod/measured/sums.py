@@ -9,28 +9,26 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How, Kind, Role, Scope, position
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import Binding
-from accelift_codemod.facts.layout import Environment, Layout, Shape
+from accelift_codemod.facts.layout import Environment, Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import coins, texts
 from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.averaging import means_in
-from accelift_codemod.measured.counting import MEAN_OF_ALL, RULE, WHY, count_of_all, numbered, of_all, sum_of_all, total
+from accelift_codemod.measured.counting import RULE, WHY, count_of_all, numbered, of_all, sum_of_all, total
 from accelift_codemod.measured.filling import FILLING, filled, given_to, places
 from accelift_codemod.measured.held_outside import reads_elsewhere
 from accelift_codemod.measured.joined_rows import from_all_rows
 from accelift_codemod.measured.numbers import number_of
 from accelift_codemod.measured.onward import targets
+from accelift_codemod.measured.taken import counts_beside, numbers_in, taken_of_all, written
 from accelift_codemod.plan import Assumption, Edit, Need, Operation
 
 _LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Raise)
 _CLOCKS = ("time.", "datetime.")
 _MEANS = "{accelerator}.batch_mean({})"
-_MEAN_OF_MEANS = '{accelerator}.reduce({}.detach(), reduction="mean")'
 Loop = ast.For | ast.AsyncFor | ast.While
 Sets = ast.Assign | ast.AugAssign | ast.Expr
-EVEN = Assumption("the samples of a batch can be shared evenly; a smaller last batch may differ a little")
 GRAPHS = Assumption("it is a mean over the graphs of the batch; one over their nodes is only nearly that of all")
-_REDUCTIONS = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM)
 
 
 def sums_of(node: Loop, local: set[str]) -> dict[str, list[ast.AugAssign]]:
@@ -254,7 +252,17 @@ def _reduced(
     """Reduce what a statement adds or hands on, or, if `rows`, compute it from those of all processes; nothing if some
     of it cannot be."""
     found = [*_combined(draft, loop, statement, value, local)]
-    return found or (from_all_rows(draft, loop, statement, value, local) if rows else [])
+    found = found or (from_all_rows(draft, loop, statement, value, local) if rows else [])
+    return found or [*_trusted(draft, loop, statement, value, local)]
+
+
+def _trusted(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr, local: set[str]) -> Iterator[Edit]:
+    """Reduce numbers taken of what networks of libraries return, which is taken for one row for each sample."""
+    value, made = _added(draft, statement, value)
+    env = draft.environment(loop, made, layouts=draft.facts.trusting) if draft.runtime else None
+    taken = numbers_in(draft, value)
+    if env is not None and taken:
+        yield from taken_of_all(draft, statement, value, taken, local, draft.facts.trusting, env, trusts=True)
 
 
 def _combined(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr, local: set[str]) -> Iterator[Edit]:
@@ -271,27 +279,14 @@ def _combined(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.exp
             yield draft.edit(RULE, weighed.func.value, Operation.SURROUND, WHY, "{}.detach().cpu()")
             yield draft.edit(RULE, weighed, Operation.METHOD, WHY, "double()", need=Need.STRONG)
         else:
-            tensor = _written(draft, number_of(draft, weighed))
+            tensor = written(draft, number_of(draft, weighed))
             yield draft.edit(RULE, weighed, Operation.BECOME, WHY, f"{tensor}.detach().cpu().double()")
         summed = total(draft, "{}") + ".item()"
         yield draft.edit(RULE, value, Operation.SURROUND, WHY, summed, need=Need.STRONG, assumes=assumes)
         return
-    taken = {call: of for call in walk(value) if (of := number_of(draft, call)) is not None}
+    taken = numbers_in(draft, value)
     if taken:
-        layouts = {call: draft.facts.layouts.read(of, env) for call, of in taken.items()}
-        known = all(isinstance(found, Layout) and found in _REDUCTIONS for found in layouts.values())
-        within = {n for call in taken for n in walk(call)}
-        own = {name for target in targets(statement) for name in stores(target)}
-        rest = {n.id for n in loads(value) if n not in within} & (local - own)
-        if not known or rest or any(_counts(value, call) for call in taken):
-            return
-        for call, of in taken.items():
-            code, assumes = _of_all(draft, layouts[call])
-            if isinstance(call, ast.Name):  # which others may read: a bar that shows it
-                code = f"{code.replace('{}', _written(draft, of))}.item()"
-                yield draft.edit(RULE, call, Operation.BECOME, WHY, code, need=Need.STRONG, assumes=assumes)
-            else:
-                yield draft.edit(RULE, of, Operation.SURROUND, WHY, code, need=Need.STRONG, assumes=assumes)
+        yield from taken_of_all(draft, statement, value, taken, local, draft.facts.layouts, env)
         return
     means = (
         list(means_in(draft, value, env))
@@ -301,7 +296,7 @@ def _combined(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.exp
     if means:
         own = {name for target in targets(statement) for name in stores(target)}
         within = {n for mean in means for n in walk(mean)}
-        if not {n.id for n in loads(value) if n not in within} & (local - own) and not _counts(value, means[0]):
+        if not {n.id for n in loads(value) if n not in within} & (local - own) and not counts_beside(value, means[0]):
             for mean in means:
                 yield draft.edit(RULE, mean, Operation.SURROUND, WHY, _MEANS, need=Need.STRONG)
         return
@@ -352,34 +347,6 @@ def _counts_graphs(draft: Draft, loop: BatchLoop, node: ast.expr) -> bool:
         and all(v.name.startswith("torch_geometric.") for v in loop.loaders)
         and draft.facts.resolver.only(node.value, Role.BATCH)
     )
-
-
-def _counts(value: ast.expr, call: ast.AST) -> bool:
-    """Whether the increment also has a factor that differs by process (`loss.item() * x.size(0)`)."""
-    others = [
-        n
-        for n in walk(value)
-        if isinstance(n, ast.Attribute) and n.attr in ("size", "shape") and n not in set(walk(call))
-    ]
-    lengths = [
-        n for n in walk(value) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "len"
-    ]
-    return bool(others or lengths)
-
-
-def _of_all(draft: Draft, layout: Shape) -> tuple[str, Assumption | None]:
-    """How a number of a share becomes that of all processes, and what that takes for granted."""
-    if layout is Layout.SUM:
-        return total(draft, "{}.detach()"), None
-    if layout is Layout.MEAN and draft.runtime:
-        return MEAN_OF_ALL, None
-    return _MEAN_OF_MEANS, EVEN
-
-
-def _written(draft: Draft, tensor: ast.expr | None) -> str:
-    """A tensor as the script writes it, so that a method can be called on it."""
-    text = draft.facts.segment(tensor) if tensor is not None else ""
-    return text if isinstance(tensor, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else f"({text})"
 
 
 def containers(draft: Draft, node: Loop, local: set[str]) -> set[str]:

@@ -18,11 +18,11 @@ from accelift_codemod.measured.left_over import left_over
 from accelift_codemod.measured.ordered import goes_by_batches
 from accelift_codemod.measured.steering import steers
 from accelift_codemod.measured.sums import containers, reads_after
-from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity
+from accelift_codemod.measured.taken import ROWS
+from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "METRIC"
-_ROWS = Assumption("the model returns one row for each sample, as what it is compared with in the loop has")
 
 
 class Metrics(Rule):
@@ -50,7 +50,7 @@ for x, y in test_loader:
     output, y = accelerator.gather_for_metrics((output, y))
     correct += output.argmax(1).eq(y).sum().item()
 """
-    assumptions = (_ROWS,)
+    assumptions = (ROWS,)
     findings = (
         Explained(
             "EVAL-REPLICATED",
@@ -193,7 +193,7 @@ for x, y in test_loader:
 
     def _gather(self, draft: Draft, loop: BatchLoop, cut: Cut) -> Iterator[Edit]:
         reason = "the results must cover the whole batch, not this process's share"
-        assumes = _ROWS if cut.trusts else None
+        assumes = ROWS if cut.trusts else None
         if cut.names:
             names = ", ".join(cut.names)
             given = ", ".join(cut.given)

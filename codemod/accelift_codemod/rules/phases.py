@@ -12,13 +12,13 @@ from accelift_codemod.measured.estimates import estimates
 from accelift_codemod.measured.said import remedy
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.sums import (
-    EVEN,
     GRAPHS,
     Loop,
     reads_after,
     reduced,
     sums_of,
 )
+from accelift_codemod.measured.taken import EVEN, ROWS
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Rule
 
@@ -49,7 +49,7 @@ for phase in ["train", "val"]:
         total += accelerator.gather_for_metrics(loss.detach().cpu().double() * x.size(0)).sum().item()
 """
 
-    assumptions = (EVEN, GRAPHS)
+    assumptions = (EVEN, GRAPHS, ROWS)
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         for loop in draft.blueprint.train_loops:

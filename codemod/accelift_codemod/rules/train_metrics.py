@@ -42,7 +42,6 @@ from accelift_codemod.measured.onward import (
 from accelift_codemod.measured.said import is_only_set, remedy, said_inside
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.sums import (
-    EVEN,
     GRAPHS,
     Loop,
     adds_up,
@@ -52,6 +51,7 @@ from accelift_codemod.measured.sums import (
     reduced,
     sums_of,
 )
+from accelift_codemod.measured.taken import EVEN, ROWS
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rows.divided import by_batch_size, is_weighed
 from accelift_codemod.rules import Explained, Rule
@@ -78,7 +78,7 @@ running += accelerator.batch_mean(loss.detach()).item()
 ...
 scheduler.step(running / len(loader))
 """
-    assumptions = (EVEN, GRAPHS)
+    assumptions = (EVEN, GRAPHS, ROWS)
     findings = (
         Explained(
             "METRIC-TRAIN",
