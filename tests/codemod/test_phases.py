@@ -447,6 +447,16 @@ SEEN = "accelerator.gather_for_metrics(torch.tensor(k)).sum().item()"
             "out = {}; total += hits(out, y) * len(y)",
             [f"total += {SUMMED.format('hits(out, y) * len(y)')}"],
         ),
+        (
+            "(loss + F.cross_entropy(out, y, reduction='sum')).item() - loss.item(), 1",
+            "a, k = {}; total += a",
+            [],  # how it depends on the samples is not known
+        ),
+        (
+            "F.mse_loss(out, out * 2, reduction='sum').item(), 1",
+            "a, k = {}; total += a",
+            [f"total += {SUMMED.format('a')}"],
+        ),
         ("loss.item(), y.numpy()", "a, k = {}; total += a * k", []),  # an array
         ("out.sum().item(), 1", "k, a = {}; total += k", []),  # whole or not: it cannot be told
         ("loss.item() if len(x) > 1 else 0.0, len(x)", "a, k = {}; total += a * k", []),

@@ -13,6 +13,7 @@ from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
 
 _STEPS = 4  # through names, and functions of the script
+_LOSSES = ("_loss", "cross_entropy", "_logits", "kl_div")
 _SAME = frozenset("detach clone cpu cuda to float double long int".split())  # methods that leave as many entries
 _COMPARES = frozenset("eq ne gt ge lt le equal".split())
 
@@ -115,8 +116,24 @@ def is_float(draft: Draft, loop: BatchLoop, node: ast.expr, steps: int = _STEPS)
     if isinstance(node, ast.BinOp):
         sides = (is_float(draft, loop, side, steps) for side in (node.left, node.right))
         return isinstance(node.op, ast.Div) or any(sides)
+    tensor = number_of(draft, node)
+    if tensor is not None and _is_a_loss(draft, tensor):
+        return True
     made = _made_of(draft, node) if steps else []
     return bool(made) and all(is_float(draft, loop, one, steps - 1) for one in made)
+
+
+def _is_a_loss(draft: Draft, tensor: ast.expr, steps: int = _STEPS) -> bool:
+    """Whether a tensor surely is a loss of torch, or computed with one."""
+    if isinstance(tensor, ast.BinOp):
+        return any(_is_a_loss(draft, side, steps) for side in (tensor.left, tensor.right))
+    if isinstance(tensor, ast.Call):
+        qualified = draft.facts.resolver.qualified(tensor.func) or ""
+        named = qualified.startswith("torch.nn.functional.") and qualified.endswith(_LOSSES)
+        if named or draft.facts.resolver.only(tensor.func, Role.LOSS):
+            return True
+    made = _made_of(draft, tensor) if steps else []
+    return bool(made) and all(_is_a_loss(draft, one, steps - 1) for one in made)
 
 
 def _is_place(node: ast.expr) -> bool:
