@@ -38,6 +38,7 @@ def with_options(device: str, *options: str, **slots: str) -> str:
         'device = "cpu"\nif torch.cuda.is_available():\n    device = "cuda"',
         'device = torch.device("cuda") if torch.cuda.is_available() else torch.device("cpu")',
         'device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"',
+        "import peft.utils\ndevice = peft.utils.infer_device()",
     ],
 )
 def test_the_device_becomes_the_accelerator(device: str) -> None:

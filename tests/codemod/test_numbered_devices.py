@@ -151,3 +151,26 @@ def test_so_it_is_where_something_else_goes_to_a_gpu(choice: str, cpu: str, othe
     text = _script("gpu", choice, before=f"{other}\nif gpu == 0:\n    print('first')")
     assert findings(text) == ["DEV-UNKNOWN"]
     unchanged(text)
+
+
+@pytest.mark.parametrize("read", ['settings["device"]', 'settings.get("device")'])
+def test_the_name_of_a_gpu_in_a_dict_of_settings(read: str) -> None:
+    text = _script(read, 'settings = {"device": "cuda:3", "rate": 0.1}')
+    output = converted(text)
+    assert "model = Net()\n" in output and "x.to(" not in output and '"device": "cuda:3"' in output
+    assert "noise = torch.randn(3).to(accelerator.device)\n" in output
+    assert "ones = torch.ones(3, device=accelerator.device)\n" in output
+    assert findings(text) == ["DEV-INDEX"]
+    assert findings(text.replace("cuda:3", "cuda:0")) == []
+    unknown = "for held in open_all([settings]):\n    made = torch.ones(3, device=held['device'])"
+    assert findings(_script(read, 'settings = {"device": "cuda:0"}', before=unknown)) == ["DEV-LEFT"]
+    assert findings(_script(read, 'settings = {"device": "cuda"}', before=unknown)) == []
+
+
+@pytest.mark.parametrize(
+    "again",
+    ['settings["device"] = input()', "settings.update(json.load(open('s.json')))", 'settings = {"device": argv}'],
+)
+def test_a_dict_of_settings_that_may_be_given_another_device(again: str) -> None:
+    setup = f'argv = os.environ["GPU"]\nsettings = {{"device": "cuda:3"}}\n{again}'
+    unchanged(_script('settings["device"]', setup))

@@ -7,24 +7,25 @@ from collections.abc import Iterator
 
 from accelift_codemod.devices.texts import held
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import How, Role
+from accelift_codemod.facts import How, Role, written
 from accelift_codemod.facts.gpu_numbers import CPU
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.showing import is_logging, prints
 from accelift_codemod.facts.tree import children, walk
 
 _SPELLED = (ast.Name, ast.Attribute, ast.Call, ast.JoinedStr, ast.BinOp)
+_READS = (ast.Name, ast.Attribute, ast.Subscript)
 _MOVES = frozenset({"to", "cuda", "to_empty", "set_default_device", "startswith"})
 
 
 def is_spelled(draft: Draft, node: ast.expr | None) -> bool:
-    """Whether a device other than the CPU is spelled out, or a GPU by its number; or whether it is an option that is
-    one particular GPU by default, or a call of a function that picks one."""
+    """Whether a device other than the CPU is spelled out, or a GPU by its number; or whether it is a setting that is
+    one particular GPU, or a call of a function that picks one."""
     numbers = draft.facts.devices.numbers
     if draft.facts.moves.numbered.holds(node) or (isinstance(node, _SPELLED) and numbers.is_own(node)):
         return True
-    if isinstance(node, (ast.Name, ast.Attribute)):
-        return _is_option(draft, node)
+    if isinstance(node, ast.expr) and is_setting(draft, node):
+        return True
     if isinstance(node, ast.Call):
         if isinstance(draft.facts.resolver.callee(node), FUNCTIONS):
             return is_one(draft, node) and means_it(draft, node)
@@ -66,15 +67,26 @@ def handed(draft: Draft) -> Iterator[tuple[ast.Call, ast.expr]]:
 def is_one(draft: Draft, node: ast.expr) -> bool:
     """Whether an expression that is no variable is one particular GPU, or an option that is one by default."""
     devices = draft.facts.devices
-    if isinstance(node, (ast.Name, ast.Attribute)):
-        return _is_option(draft, node)
+    if isinstance(node, _READS):
+        return is_setting(draft, node)
     return devices.is_device(node) and devices.numbers.is_one(node)
 
 
-def _is_option(draft: Draft, node: ast.Name | ast.Attribute) -> bool:
-    """Whether an expression is an option of the command line that is one particular GPU by default."""
+def is_setting(draft: Draft, node: ast.expr) -> bool:
+    """Whether an expression is an option of the command line that is one particular GPU by default, or the entry of a
+    dict that is one."""
     said = draft.facts.devices.said(node)
     return said is not None and draft.facts.devices.numbers.is_numbered(said)
+
+
+def unknown_entries(draft: Draft) -> Iterator[ast.expr]:
+    """Entries of dicts that cannot be followed, by the name by which another dict has one particular GPU: it may be
+    the same dict, as `self.settings["device"]` in a network."""
+    reads = [(n, read[1]) for n in draft.facts.index.parents if (read := written.asked(n)) and isinstance(n, ast.expr)]
+    keys = {key for node, key in reads if is_setting(draft, node)}
+    for node in (n for n, key in reads if key in keys and draft.facts.runs(n)):
+        if written.entry(draft.facts.resolver, node) is None and not draft.gone(node):
+            yield node
 
 
 def means_it(draft: Draft, node: ast.expr) -> bool:

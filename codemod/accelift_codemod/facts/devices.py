@@ -19,6 +19,7 @@ from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
+_CHOOSING = frozenset({"torch.accelerator.current_accelerator", "peft.utils.infer_device"})  # the GPU, if there is one
 _Targets = Mapping[ast.AST, Binding]  # what a device is assigned to, and the bindings
 
 
@@ -51,8 +52,8 @@ class Devices:
         if node is None or depth > 8:
             return False
         held = written.entry(self.resolver, node) if isinstance(node, (ast.Subscript, ast.Call)) else None
-        if held is not None:  # whoever else reads it may, too, so it is none of several
-            return self.is_device(held, depth + 1) and not self.numbers.is_numbered(held)
+        if held is not None:
+            return self.is_device(held, depth + 1)
         if isinstance(node, ast.Constant):
             return isinstance(node.value, str) and bool(DEVICE.match(node.value))
         if isinstance(node, ast.JoinedStr):
@@ -71,7 +72,7 @@ class Devices:
             return any(self.is_device(v, depth + 1) for v in node.values)
         if isinstance(node, ast.Call):
             qualified = self.resolver.qualified(node.func) or ""
-            if qualified == "torch.accelerator.current_accelerator" or whereabouts.is_current(self.resolver, node):
+            if qualified in _CHOOSING or whereabouts.is_current(self.resolver, node):
                 return True
             if qualified == "torch.device":
                 return not any(map(self.follows, (*node.args, *(k.value for k in node.keywords))))
@@ -166,7 +167,11 @@ class Devices:
         return call if self.is_device(value) else None
 
     def said(self, node: ast.expr) -> ast.expr | None:
-        """The device that an option of the command line is by default, where the script never sets it to another."""
+        """The device that an option of the command line is by default, or an entry of a dict that is written out, where
+        the script never sets it to another."""
+        held = written.entry(self.resolver, node)
+        if held is not None:
+            return held if self.is_device(held) else None
         if isinstance(node, ast.Attribute):
             option = self.option(node) if not self.attribute_bindings(node) else None
             return self.resolver.argument(option, None, "default") if option is not None else None
@@ -196,7 +201,7 @@ class Devices:
             return None if yes is None or no is None else self._either(first, yes, no)
         if isinstance(node, ast.Call):
             qualified = self.resolver.qualified(node.func) or ""
-            if qualified in ("torch.accelerator.current_accelerator", "torch.cuda.current_device"):
+            if qualified in _CHOOSING or qualified == "torch.cuda.current_device":
                 return FALSE
             if qualified == "torch.device":
                 chosen = self.resolver.argument(node, 0, "device") or self.resolver.argument(node, 0, "type")

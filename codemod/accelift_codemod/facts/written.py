@@ -11,11 +11,17 @@ from accelift_codemod.facts.resolve import Resolver
 def entry(resolver: Resolver, node: ast.expr | None) -> ast.expr | None:
     """What the entry of a dict that is written out holds, if nothing puts another in its place: `info["device"]`, or
     `info.get("device", "cpu")`."""
+    read = asked(node)
+    return spread(resolver, *read) if read is not None else None
+
+
+def asked(node: ast.AST | None) -> tuple[ast.expr, object] | None:
+    """The dict that an expression reads, if it is one, and the key of the entry."""
     match node:
         case ast.Subscript(value=container, slice=ast.Constant(value=key)):
-            return spread(resolver, container, key)
+            return container, key
         case ast.Call(func=ast.Attribute(value=container, attr="get"), args=[ast.Constant(value=key), *_], keywords=[]):
-            return spread(resolver, container, key)
+            return container, key
     return None
 
 

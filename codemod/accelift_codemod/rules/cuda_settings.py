@@ -125,8 +125,10 @@ class CudaSettings(Rule):
             return not none and not draft.facts.devices.numbers.is_first(move.target)
         if moves.numbered.holds(move.target):
             return not draft.facts.devices.numbers.is_first(move.target)
-        spelled = not isinstance(move.target, (ast.Name, ast.Attribute))
-        return spelled and draft.facts.devices.numbers.indexed(move.target) is not None
+        if move.target is None or isinstance(move.target, (ast.Name, ast.Attribute)):
+            return False
+        devices = draft.facts.devices
+        return devices.numbers.indexed(devices.said(move.target) or move.target) is not None
 
     def _set_device(self, draft: Draft, call: ast.Call) -> Iterator[Edit | Finding]:
         statement = draft.facts.index.statement(call)

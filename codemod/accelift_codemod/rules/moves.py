@@ -10,7 +10,7 @@ from accelift_codemod.blueprint.rebinding import RETURNS_SELF
 from accelift_codemod.devices import spelled as spelled_devices
 from accelift_codemod.devices.besides import acts
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, Value, library
+from accelift_codemod.facts import Role, Value, library, written
 from accelift_codemod.facts.effects import assignments
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.moves import Move
@@ -315,7 +315,8 @@ for x, y in loader:
     def _left(self, draft: Draft, node: ast.AST, target: ast.AST | None) -> Finding | None:
         if target is None:
             return None
-        if not draft.facts.devices.numbers.is_one(target) and not isinstance(target, ast.Attribute):
+        devices, named = draft.facts.devices, isinstance(target, ast.Attribute)
+        if not named and not devices.numbers.is_one(written.entry(draft.facts.resolver, target) or target):
             return None
         return self._particular(draft, node, target)
 
@@ -350,6 +351,8 @@ for x, y in loader:
                 yield self._literal(draft, named, given, Operation.KEYWORD, f"{named.arg}={code}")
             else:
                 yield self._literal(draft, call, given, Operation.ARGUMENT, code)
+        for read in spelled_devices.unknown_entries(draft):
+            yield self._particular(draft, read, read)
 
     def _literal(self, draft: Draft, node: ast.AST, target: ast.expr, operation: Operation, code: str) -> Edit:
         return draft.edit(
