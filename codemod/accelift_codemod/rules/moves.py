@@ -312,7 +312,7 @@ for x, y in loader:
             "use accelerator.device",
         )
 
-    def _left(self, draft: Draft, node: ast.AST, target: ast.AST | None) -> Finding | None:
+    def _left(self, draft: Draft, node: ast.AST, target: ast.expr | None) -> Finding | None:
         if target is None:
             return None
         devices, named = draft.facts.devices, isinstance(target, ast.Attribute)
