@@ -524,7 +524,8 @@ REFUSED = [
     ({"methods": "def fit(self):\n    pass"}, "defined twice"),
     ({"methods": "def other(this):\n    this.model = None"}, "and otherwise"),
     ({"methods": "def other(self):\n    self = None"}, "bound again"),
-    ({"methods": "def other(self):\n    del self.model"}, "is deleted"),
+    ({"body": f"{MADE}\ndel trainer.model"}, "set outside"),
+    ({"head": "class Trainer:\n    model = None\n", "methods": "def other(self):\n    del self.model"}, "of the class"),
     ({"methods": "def other(self):\n    self.fit = None"}, "is replaced"),
     ({"methods": "def other(self, name):\n    setattr(self, name, 3)"}, "the object itself is handed on"),
     ({"methods": "def other(self, name):\n    return getattr(self, name)"}, "the object itself is handed on"),
@@ -544,6 +545,15 @@ REFUSED = [
     ),
     ({"methods": "def other(self):\n    class Inner:\n        pass"}, "is defined in a method"),
 ]
+
+
+@pytest.mark.parametrize("gone", ["self.model", "self.model, self.optimizer", "self.loader"])
+def test_attributes_that_are_deleted_when_training_is_done(gone: str) -> None:
+    methods = f"def done(self):\n    del {gone}"
+    body = f"{MADE}\ntrainer.done()"
+    assert converted(trainer(body, methods=methods)) == converted(
+        trainer(body, methods="def done(self):\n    pass")
+    ).replace("        pass\n", f"        del {gone}\n")
 
 
 @pytest.mark.parametrize("read", ["Trainer.PATH", "Trainer.__name__", "Trainer.SIZES + 1"])

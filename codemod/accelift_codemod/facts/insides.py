@@ -236,8 +236,6 @@ class Insides:
                 special = parent.attr.startswith("__") and parent.attr.endswith("__") and parent.attr != "__class__"
                 if special and (parent.attr in _KNOWN or parent.attr not in methods):
                     return self.no(name, f"`{name.id}.{parent.attr}` reaches attributes in another way")
-                if isinstance(parent.ctx, ast.Del):
-                    return self.no(name, f"`{name.id}.{parent.attr}` is deleted")
                 if parent.attr in constants and not isinstance(parent.ctx, ast.Load):
                     what = f"the method {parent.attr}() is replaced" if parent.attr in methods else ""
                     return self.no(
