@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import NO_LOOP, REBOUND, convert, converted, findings, lifted, script, unchanged
+from scripts import NO_BODY, NO_LOOP, REBOUND, TRAINS, convert, converted, findings, lifted, script, unchanged
 from test_trainers import DATA, lines, trainer
 
 LOADER = f"DataLoader({DATA}, batch_size=16)"
@@ -570,3 +570,33 @@ def test_the_batches_of_a_network_on_the_cpu_stay_there() -> None:
     loaders = f"loader = {LOADER}\ntest_loader = DataLoader(data, batch_size=16)"
     text = script(definitions=APART.replace("MOVED", "pass"), loader=loaders, after="test(test_loader)")
     assert converted(text).count("test_loader") == text.count("test_loader")
+
+
+_EITHER = """\
+if len(data) > 3:
+    model = Net().to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    train(model, loader, optimizer, device)
+    torch.save(optimizer.state_dict(), "o.pt")
+else:
+    model = Net().to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    {loads}
+    print(model(torch.zeros(1, 8)).argmax())
+"""
+
+
+def _either(loads: str) -> str:
+    definitions = f"def train(model, loader, optimizer, device):\n{TRAINS}\n"
+    return script(main=True, definitions=definitions, **NO_BODY, after=_EITHER.format(loads=loads))
+
+
+def test_an_optimizer_that_only_gets_its_state_back_trains_nothing() -> None:
+    output = converted(_either('optimizer.load_state_dict(torch.load("o.pt"))'))
+    assert output.count("accelerator.prepare(") == 1
+    assert output.count("model = Net().to(device)") == 1  # that which only evaluates
+
+
+@pytest.mark.parametrize("loads", ["show(optimizer)", "optimizer.zero_grad()", "optimizer.step()"])
+def test_one_that_more_is_done_with_may_train(loads: str) -> None:
+    assert findings(_either(loads)) == ["PREP-NO-POINT"]

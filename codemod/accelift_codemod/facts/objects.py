@@ -15,6 +15,8 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Key, Role, Value, Values, key, views
 from accelift_codemod.facts.wholes import Wholes
 
+_STATE = frozenset({"load_state_dict", "state_dict"})
+
 
 @dataclass(frozen=True)
 class Optimizer:
@@ -84,12 +86,26 @@ class Objects:
                 if value.role is Role.OPTIMIZER and value.origin is call:
                     argument = self.resolver.argument(call, 0, "params")
                     argument = argument or (call.args[0] if call.args else self._spread(call))
-                    if self._is_of_optimizer(call, argument):
+                    if self._is_of_optimizer(call, argument) or self._only_has_state(call):
                         continue
                     of = owners.of(argument) if argument is not None else Found()
                     models = dict.fromkeys(map(self.resolver.itself, of.models))
                     found.append(Optimizer(value, call, tuple(models), tuple(of.loose), tuple(of.untold)))
         return found
+
+    def _only_has_state(self, call: ast.Call) -> bool:
+        """Whether an optimizer is in a variable, by which all that is done is to load its state, or to ask for it: it
+        trains nothing."""
+        bound = self.index.parents.get(call)
+        target = bound.targets[0] if isinstance(bound, ast.Assign) and len(bound.targets) == 1 else None
+        owner = self.index.scope(target).owner(target.id) if isinstance(target, ast.Name) else None
+        if owner is None or not isinstance(target, ast.Name):
+            return False
+        scopes = (s for s in self.index.scopes.values() if s.owner(target.id) is owner)
+        loads = (n for scope in scopes for n in scope.loads.get(target.id, ()))
+        reads = [n for n in loads if any(b.node is target for b in self.resolver.bindings(n))]
+        asked = (self.index.parents[n] for n in reads)
+        return bool(reads) and all(isinstance(a, ast.Attribute) and a.attr in _STATE for a in asked)
 
     def _is_of_optimizer(self, call: ast.Call, argument: ast.expr | None) -> bool:
         """Whether an optimizer is a part of that whose class makes it of its own groups, and steps when that does:
