@@ -206,10 +206,11 @@ class Edit:
             "evidence": [asdict(e) for e in self.evidence],
         }
 
-    def by_state(self) -> Edit | None:
-        """The edit with the state of the processes in the accelerator's place; None if the state cannot do it."""
-        asked = re.findall(r"\{accelerator\}\.?(\w*)", self.code)
-        if not asked or not _STATE_CAN.issuperset(asked):
+    def by_state(self, device: bool = False) -> Edit | None:
+        """The edit with the state of the processes in the accelerator's place; None if the state cannot do it. It has
+        the `device` once there is an accelerator."""
+        asked = {*re.findall(r"\{accelerator\}\.?(\w*)", self.code)} - ({"device"} if device else set())
+        if "{accelerator}" not in self.code or not _STATE_CAN.issuperset(asked):
             return None
         return replace(self, code=self.code.replace("{accelerator}", STATE), need=Need.NONE)
 

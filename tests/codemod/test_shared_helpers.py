@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,41 @@ def test_a_network_that_a_helper_asks_for_its_state_is_handed_to_it_as_it_was() 
     found = outputs("train.py", "other.py", "utils.py", "model.py")
     assert 'save_checkpoint(accelerator.unwrap_model(model), epoch == 1, ".")' in found["train.py"]
     assert "        torch.save(state.state_dict(), path)\n" in found["utils.py"]
+
+
+RESTORING = """
+
+def keep(net, folder, name=None):
+    def write(path):
+        net.save(path)
+        torch.save(folder, "folder.pt")
+    write("last.pt")
+
+
+def restore(net, folder):
+    if os.path.exists("last.pt"):
+        net.load("last.pt")
+    else:
+        keep(net, folder)
+"""
+
+
+def test_functions_in_helpers_and_helpers_that_are_called_before_there_is_a_wrapper() -> None:
+    parts = {"train.py": TRAIN, "other.py": OTHER}
+    for name, text in parts.items():
+        text = text.replace("import save_checkpoint", "import keep, restore")
+        text = text.replace("    optimizer = ", '    restore(model, ".")\n    optimizer = ')
+        parts[name] = re.sub(r"save_checkpoint\(.*\)", 'keep(model, ".")', text)
+    methods = "\n    def save(self, path):\n        print(path)\n\n    def load(self, path):\n        print(path)\n"
+    write({**parts, "utils.py": UTILS + RESTORING, "model.py": MODEL + methods})
+    found = outputs("train.py", "other.py", "utils.py", "model.py")
+    assert set(found) == {"train.py", "utils.py"}
+    assert '        keep(accelerator.unwrap_model(model), ".")' in found["train.py"]
+    assert '    restore(model, ".")\n' in found["train.py"]
+    assert (
+        '        if PartialState().is_main_process:\n            torch.save(folder, "folder.pt")' in found["utils.py"]
+    )
+    assert RESTORING[RESTORING.index("def restore") :] in found["utils.py"]
 
 
 def test_several_scripts_share_what_one_that_is_left_alone_does() -> None:

@@ -96,8 +96,7 @@ def test_an_evaluation_of_the_script_itself(folder: Path) -> None:
     [
         (EVALUATE, CALL.replace("test_loader", "loader")),  # a share of it, for the loader is prepared
         (EVALUATE, CALL + CALL.replace("test_loader", "loader")),
-        (EVALUATE.replace("    return", '    torch.save(model.state_dict(), "model.pt")\n    return'), CALL),
-        (EVALUATE.replace("    return", '    torch.save(right, "right.pt")\n    return'), CALL),
+        (EVALUATE.replace("    return", "    model[0].training = False\n    return"), CALL),  # the wrapper hides it
     ],
 )
 def test_what_has_to_change(folder: Path, evaluate: str, call: str) -> None:
@@ -105,6 +104,16 @@ def test_what_has_to_change(folder: Path, evaluate: str, call: str) -> None:
     code, message = reason()
     assert code == "SHARED-FILE"
     assert message == "the conversion changes evaluate in engine.py, which test.py uses, too"
+
+
+@pytest.mark.parametrize("saves", ['torch.save(model.state_dict(), "model.pt")', 'torch.save(right, "right.pt")'])
+def test_an_evaluation_that_saves_asks_for_the_state(folder: Path, saves: str) -> None:
+    evaluate = EVALUATE.replace("    return", f"    {saves}\n    return")
+    project(engine=f"import torch\n{ENGINE}{evaluate}")
+    kept = evaluate.replace(f"    {saves}", f"    if PartialState().is_main_process:\n        {saves}")
+    assert kept in outputs("train.py")["engine.py"]
+    other = outputs("train.py", options=Options(target="accelerate"))  # its wrapper has other names for the parameters
+    assert ("engine.py" in other) is ("model" not in saves)
 
 
 def test_a_function_that_trains_or_evaluates(folder: Path) -> None:
@@ -127,3 +136,34 @@ def test_a_function_that_trains_or_evaluates(folder: Path) -> None:
     train = trains(imports, call).replace("train(model, loader,", "run(model, loader, device,")
     project(engine, train, TEST.replace("import evaluate", "import run").replace("print(evaluate", "(run"))
     assert reason() == ("SHARED-FILE", "the conversion changes run in engine.py, which test.py uses, too")
+
+
+VALIDATE = """\
+
+
+def evaluate(model, loader, device):
+    right = seen = 0
+    for x, y in loader:
+        right += (model(x).argmax(1) == y.cuda()).sum().item()
+        seen += x.size(0)
+    with open("right.txt", "w") as file:
+        file.write(str(right / seen))
+    return right
+"""
+GPU = 'device = torch.device("cuda")\n'
+
+
+@pytest.mark.parametrize("device", [GPU, f"import sys\n{GPU[:-2]} if len(sys.argv) > 1 else 'cpu')\n"])
+def test_an_evaluation_that_a_wrapper_moved_the_batches_for(folder: Path, device: str) -> None:
+    wrapped = "model = torch.nn.DataParallel(Net()).to(device)\n"
+    train = trains().replace("model = Net().to(device)\n", wrapped).replace(DEVICE, device)
+    project(ENGINE + VALIDATE, train, TEST.replace("model = Net()\n", wrapped))
+    found = outputs("train.py", "engine.py", "model.py", "test.py")
+    if device is not GPU:  # where the script may mean the CPU, whoever else calls the function may, too
+        assert not found
+        return
+    assert set(found) == {"train.py", "engine.py"}
+    assert "def evaluate(model, loader, device):\n" in found["engine.py"]
+    text = " ".join(found["engine.py"].split())
+    assert "model(x.to(PartialState().device)).argmax(1) == y.to(PartialState().device)" in text
+    assert "    if PartialState().is_main_process:\n        with open(" in found["engine.py"]

@@ -123,9 +123,9 @@ class _Settlement:
             return None
         self.spared[real] = spared
         result = self.sparing(script, spared=spared)
-        if result is None or self._changes_others(result) or _errors(result) - _errors(script):
-            return None
-        return result
+        ways = (way for way in (result, result.otherwise if result is not None else None) if way is not None)
+        fits = (way for way in ways if not self._changes_others(way) and not _errors(way) - _errors(script))
+        return next(fits, None)
 
     def _using(self, path: str) -> list[FileResult]:
         """The scripts that are converted, and whose program has a file."""

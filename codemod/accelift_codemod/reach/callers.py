@@ -63,6 +63,8 @@ class Callers:
         if None in given:
             return False
         outer = [self._parameter(found.get(name)) for found in given if found is not None]
+        if not any(outer) and not any(found is not None and self._is_wrapped(found.get(name)) for found in given):
+            return True  # it never is a prepared one
         loads = self.draft.facts.loads(self.index.scopes[function], name)
         return all(self._reach(p, reached) for p in outer if p is not None) and all(
             self._is_the_same(load, reached) for load in loads
@@ -111,6 +113,10 @@ class Callers:
                 argument = (self.resolver.bind(call, function) or {}).get(name)
                 if argument is None or self._parameter(argument) in reached:
                     continue
-                models = self.draft.blueprint.prepared_models(argument)
-                if any(self.draft.blueprint.meets_prepared(argument, m) for m in models):
+                if self._is_wrapped(argument):
                     yield argument
+
+    def _is_wrapped(self, argument: ast.expr | None) -> bool:
+        """Whether what a caller hands in may be a model that has been prepared."""
+        models = self.draft.blueprint.prepared_models(argument) if argument is not None else ()
+        return argument is not None and any(self.draft.blueprint.meets_prepared(argument, m) for m in models)

@@ -9,6 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, Role, position
 from accelift_codemod.facts.command_line import is_main
 from accelift_codemod.facts.conditions import FALSE
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import STATE, Edit
 from accelift_codemod.reasons import refuse
@@ -29,13 +30,14 @@ _FORKS = frozenset(
 def suffices(draft: Draft, edit: Edit) -> bool:
     """Whether an edit stands in a class that cannot keep the accelerator, or in a function that other files call as it
     is, and the state of the processes is enough."""
-    if edit.node is None or edit.by_state() is None:
+    if edit.node is None:
         return False
-    function = draft.function(edit.node)
     if stays(draft, edit.node):
-        return True
+        return edit.by_state(device=True) is not None
+    function = draft.function(edit.node)
     return (
-        function is not None
+        edit.by_state() is not None
+        and function is not None
         and isinstance(draft.facts.index.parents.get(function), ast.ClassDef)
         and draft.facts.resolver.instance(function) is None
     )
@@ -43,8 +45,8 @@ def suffices(draft: Draft, edit: Edit) -> bool:
 
 def stays(draft: Draft, node: ast.AST) -> bool:
     """Whether a node is in a function that other files call as it is, and that is to ask for the state."""
-    function = draft.function(node) if draft.facts.by_state else None
-    return function is not None and function.name in draft.facts.wanted
+    around = (n for n in draft.facts.index.ancestors(node) if isinstance(n, FUNCTIONS))
+    return draft.facts.by_state and any(function.name in draft.facts.wanted for function in around)
 
 
 def required(reach: Reach, edit: Edit) -> Edit:
@@ -76,14 +78,18 @@ def asked(reach: Reach, edit: Edit, uncalled: bool = False) -> Edit | None:
     they begin anew, they import the script, but for what stands under `if __name__ == "__main__":`.
     """
     assert edit.node is not None
-    other = edit.by_state()
+    other = edit.by_state() or (edit.by_state(device=True) if stays(reach.draft, edit.node) else None)
     makers = _makers(reach, edit.node) if uncalled else []
     here = _called_here(reach, edit.node, bool(makers)) or _starts(reach, edit.node)
     if other is None or reach.facts.stateless or not here or _NAME in reach.facts.bound:
         return None
     nodes: list[ast.AST] = [*makers] or [edit.node]
+    if edit.by_state() is None and reach.cpu != FALSE:
+        return None  # who calls the function elsewhere may mean the CPU
     if all(_is_late(reach, node) for node in nodes):
         return other
+    if edit.by_state() is None:
+        return None
     return other if reach.cpu == FALSE and not any(_is_before_settings(reach, node) for node in nodes) else None
 
 

@@ -13,6 +13,7 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.networks.bypassing import trains
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.reach import states
 from accelift_codemod.reach.callers import Callers
 from accelift_codemod.rules import Explained, Rule
 
@@ -103,11 +104,18 @@ with torch.no_grad():
             node = one.node if isinstance(one, Edit) and one.operation is Operation.SURROUND else None
             arguments = callers.arguments(node) if node is not None else None
             if arguments is None:
-                yield one
+                yield from () if node is not None and self._may_stay(draft, node) else (one,)
             else:
                 handed.update(dict.fromkeys(arguments))
         for argument in handed:
             yield self._unwrap(draft, argument, "what it is handed to asks the model for what the wrapper hides")
+
+    def _may_stay(self, draft: Draft, node: ast.AST) -> bool:
+        """Whether a model is only asked for its state, in a function that others call as it is: the wrapper of the
+        bundled runtime gives that of the model."""
+        parent = draft.facts.index.parents.get(node)
+        asked = isinstance(parent, ast.Attribute) and parent.attr in ("state_dict", "load_state_dict")
+        return asked and draft.runtime and states.stays(draft, node)
 
     def _uses(self, draft: Draft) -> Iterator[Edit | Finding]:
         parents = draft.facts.index.parents
