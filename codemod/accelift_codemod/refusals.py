@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Iterator
 
 from accelift_codemod import unsharded
@@ -91,13 +90,25 @@ def _frameworks(facts: Facts) -> None:
     names = frozenset(library.FRAMEWORKS)
     for qualified, line, used in _imports(facts):
         match = library.matches(qualified, names)
-        if match is not None and used and all(map(_is_framework, _backward_receivers(facts))):
+        trains = all(map(_is_framework, _backward_receivers(facts)))
+        if match is not None and used and (trains or _is_run(facts, match)):
             raise refuse(
                 "FRAMEWORK",
                 line,
                 f"trains through {library.FRAMEWORKS[match]}, which distributes by itself",
                 "keep the code and start it with a launcher",
             )
+
+
+def _is_run(facts: Facts, framework: str) -> bool:
+    """Whether a framework runs the function that trains: `Engine(update)` of Ignite."""
+    functions = {facts.index.function(call) for call in facts.index.methods.get("backward", [])}
+    names = frozenset({framework})
+    takers = [[facts.index.parents.get(n) for n in facts.references(f)] for f in functions if f is not None]
+    return len(takers) == len(functions) > 0 and all(
+        any(isinstance(t, ast.Call) and library.matches(facts.resolver.qualified(t.func) or "", names) for t in taker)
+        for taker in takers
+    )
 
 
 def _backward_receivers(facts: Facts) -> Iterator[Values]:
@@ -279,10 +290,12 @@ def _by_hand(facts: Facts) -> None:
 
 def _no_loader(facts: Facts, backward: ast.Call) -> Refused:
     loaders = list(facts.objects_of(Role.LOADER))
+    if unsharded.bare(facts, backward) is not None:
+        return Refused(unsharded.reason(facts, backward))
     for loop in _loops_around(facts, backward):
         if not isinstance(loop, (ast.For, ast.AsyncFor)):
             continue
-        undefined = _undefined(facts, loop.iter)
+        undefined = facts.resolver.undefined(loop.iter)
         if undefined:
             return refuse(
                 "LOADER-UNKNOWN",
@@ -327,7 +340,7 @@ def _not_a_loader(facts: Facts, loop: ast.For | ast.AsyncFor, value: Value) -> R
     if isinstance(value.origin, ast.Call):
         made = " ".join(facts.segment(value.origin.func).split())
         message = f"the training loop iterates over `{text}`, made by `{made}` in line {value.origin.lineno}, which "
-        if _undefined(facts, value.origin.func):
+        if facts.resolver.undefined(value.origin.func):
             return refuse("LOADER-UNKNOWN", loop.lineno, f"{message}this file never defines", "import it")
         kinds = facts.kinds_looked_up(value.origin)
         if kinds:
@@ -373,18 +386,6 @@ def _imported_iterable(facts: Facts, backward: ast.AST) -> ast.expr | None:
         if isinstance(node, ast.Name) and any(b.how is How.IMPORT for b in facts.resolver.bindings(node)):
             return node
     return None
-
-
-def _undefined(facts: Facts, node: ast.expr) -> str:
-    """A name in an expression that nothing binds: not the file, not a star import, not Python."""
-    if facts.index.star_imports:
-        return ""
-    for part in walk(node):
-        if isinstance(part, ast.Name):
-            name = facts.resolver.builtin(part)
-            if name is not None and not hasattr(builtins, name):
-                return name
-    return ""
 
 
 def _loops_around(facts: Facts, node: ast.AST) -> list[ast.AST]:

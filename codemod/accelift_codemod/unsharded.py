@@ -28,7 +28,7 @@ def reason(facts: Facts, backward: ast.Call) -> Finding:
             f"its data come step by step from `{facts.segment(environment)}`, a simulated environment",
             "let several environments run in processes of their own; the training itself stays on one",
         )
-    parameter = _bare(facts) if not facts.objects.trained and not in_no_loop(handmade, backward) else None
+    parameter = bare(facts, backward)
     if parameter is not None:
         return _finding(
             parameter,
@@ -101,6 +101,11 @@ def _not_followed(facts: Facts, backward: ast.Call) -> Finding:
         "no DataLoader feeds the training: every process would train on the same data",
         f"{_LOADER} first",
     )
+
+
+def bare(facts: Facts, backward: ast.Call) -> ast.expr | None:
+    """Where a tensor is made that a script differentiates by in a loop, or is said to be one, if no network trains."""
+    return _bare(facts) if not facts.objects.trained and not in_no_loop(facts.handmade, backward) else None
 
 
 def _bare(facts: Facts) -> ast.expr | None:

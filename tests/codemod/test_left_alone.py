@@ -40,6 +40,14 @@ FABRIC = {
     "backward": "fabric.backward(loss)",
 }
 
+ENGINE = {
+    **NO_LOOP,
+    "epochs": "",
+    "before": "def update(engine, batch):\n    loss = F.cross_entropy(model(batch[0]), batch[1])\n    loss.backward()\n"
+    "    optimizer.step()\n    return loss.item()",
+    "after": "Engine(update).run(loader, max_epochs=2)",
+}
+
 # What is no obstacle, but nothing to do either: the outcome of the file is good.
 NOTHING = [
     ({"imports": "import torch.distributed as dist", "setup": "dist.get_rank()"}, "ALREADY-DISTRIBUTED"),
@@ -53,6 +61,11 @@ NOTHING = [
     ),
     ({"imports": "import torch.multiprocessing as mp", "after": "mp.spawn(print)"}, "ALREADY-DISTRIBUTED"),
     ({"imports": "import horovod.torch as hvd", "setup": "hvd.init()"}, "ALREADY-DISTRIBUTED"),
+    (
+        {"from_imports": "from mpi4py import MPI", "batch_end": "MPI.COMM_WORLD.allreduce(loss.item())"},
+        "ALREADY-DISTRIBUTED",
+    ),
+    ({"from_imports": "from ignite.engine import Engine", **ENGINE}, "FRAMEWORK"),
     ({"imports": "import deepspeed", "setup": "deepspeed.initialize()"}, "ALREADY-DISTRIBUTED"),
     ({"imports": "from accelerate import Accelerator", "setup": "a = Accelerator()"}, "ALREADY-ACCELERATE"),
     ({"imports": "import accelift", "setup": "a = accelift.Accelerator()"}, "ALREADY-ACCELERATE"),
@@ -310,3 +323,23 @@ def test_a_process_that_computes_on_several_gpus(slots: dict[str, str]) -> None:
 )
 def test_a_process_with_one_gpu_is_converted(slots: dict[str, str]) -> None:
     assert "accelerator.prepare(" in converted(script(**slots))
+
+
+def test_a_framework_that_trains_nothing() -> None:
+    metrics = {"from_imports": "from ignite.metrics import Accuracy", "before": "right = Accuracy(device=device)"}
+    assert "accelerator.backward(loss)" in converted(script(**metrics))
+
+
+def test_a_tensor_that_trains_beside_a_loader_is_told_of() -> None:
+    slots = {**NO_LOOP, "epochs": "", "optimizer": "", "model": "model = Net().to(device).eval()"}
+    found = "w = torch.zeros(16, 8, device=device, requires_grad=True)\nbest = torch.optim.SGD([w], lr=0.1)\n"
+    steps = "for n in range(9):\n    best.zero_grad()\n    F.cross_entropy(model(x * w), y).backward()\n"
+    text = script(**slots, after=f"x, y = next(iter(loader))\n{found}{steps}    best.step()")
+    assert "which is in no network" in unchanged(text).message
+    assert "does not reach" in unchanged(text.replace("[w]", "model.parameters()")).message
+
+
+def test_a_network_that_nothing_makes_is_told_of() -> None:
+    finding = unchanged(script(model=""))
+    assert finding.code == "OPT-UNKNOWN" and "given `model`, which this file never defines" in finding.message
+    assert "never defines" not in unchanged(script(model="", imports="from nets import *")).message

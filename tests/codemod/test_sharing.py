@@ -547,6 +547,15 @@ def test_a_script_with_a_process_group_of_its_own_is_asked_for_no_state(folder: 
     assert kept or "PartialState().print(text)" in texts["utils.py"]
 
 
+def test_scripts_that_all_wait_for_one_say_which(folder: Path) -> None:
+    text = script("from engine import train\nfrom model import Net")
+    other = text.replace("loader = DataLoader(", "loader = tuple(").replace(", batch_size=4)", ")")
+    write({"train.py": text, "again.py": text, "other.py": other, "engine.py": ENGINE, "model.py": MODEL})
+    results = convert_files([(Path(name), True) for name in ("train.py", "again.py", "other.py")], Options())
+    told = {r.path: r.plan.findings[0].remedy for r in results if r.plan is not None and r.path != "other.py"}
+    assert len(told) == 2 and all(t.startswith("do first what other.py needs (") for t in told.values())
+
+
 TOGETHER = "convert the scripts that share it together, in a way that suits all"
 
 

@@ -86,6 +86,10 @@ class _Choice:
                         "derive its class from nn.Module",
                     )
             if not optimizer.models or optimizer.unknown:
+                undefined = next(filter(None, map(self.resolver.undefined, optimizer.call.args)), "")
+                if undefined:
+                    told = f"the optimizer is given `{undefined}`, which this file never defines"
+                    raise refuse("OPT-UNKNOWN", line, told, "correct the name")
                 raise refuse(
                     "OPT-UNKNOWN",
                     line,

@@ -207,6 +207,7 @@ DISTRIBUTED = {
     "torch.multiprocessing.Process": "torch.multiprocessing.Process",
     "torch.distributed.fsdp": "FSDP",
     "horovod": "Horovod",
+    "mpi4py": "mpi4py",
     "deepspeed": "DeepSpeed",
     "fairscale": "FairScale",
     "apex.parallel": "apex.parallel",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterable
 
 from accelift_codemod.facts import fills, library
@@ -56,6 +57,13 @@ class Names:
         if isinstance(node, ast.Name) and self.index.scope(node).owner(node.id) is None:
             return node.id.rpartition(MARK)[2]
         return None
+
+    def undefined(self, node: ast.expr) -> str:
+        """A name in an expression that nothing binds: not the file, not a star import, not Python."""
+        if self.index.star_imports:
+            return ""
+        names = (self.builtin(part) for part in walk(node))
+        return next((name for name in names if name is not None and not hasattr(builtins, name)), "")
 
     def caught(self, handler: ast.ExceptHandler) -> set[str]:
         """The built-in errors that a handler catches; an empty name stands for others."""

@@ -105,8 +105,9 @@ class _Settlement:
         users = (self.own.get(_real(sharer.path)) for sharer in script.sharers)
         refused = [user for user in users if user is not None and user.outcome is Outcome.REFUSED]
         codes = {_shown(u.path): u.plan.findings[0].code for u in refused if u.plan is not None and u.plan.findings}
-        if codes and "SHARED-FILE" not in codes.values():
-            needs = _listed(f"{path} needs ({code})" for path, code in codes.items())
+        first = {path: code for path, code in codes.items() if code != "SHARED-FILE"}  # the others wait for these
+        if first:
+            needs = _listed(f"{path} needs ({code})" for path, code in first.items())
             together = f"do first what {needs}, and convert them together"
         remedy = f"{together}, or give this one a copy of its own, with the files that it imports"
         digest = script.plan.digest if script.plan is not None else ""
