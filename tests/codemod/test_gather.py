@@ -566,6 +566,10 @@ COUNTED = f"total += x.size(0)\n{CORRECT}"
         (f"{MOVE}\nif use:\n    x = x[1:]", False),  # it has other rows by then
         (f"{MOVE}\nif use:\n    x = x.flip(1)\nelse:\n    x = x[x[:, 0] > 0]", False),
         (f"{MOVE}\nif use:\n    y = y[1:]", False),
+        (f"{MOVE}\nx = x.float().unsqueeze(1).squeeze(1)", False),  # which dimension is taken out is not looked at
+        (f"{MOVE}\nx = x.transpose(1, 2)[:, 0].float()", True),
+        (f"{MOVE}\nx = x.permute(0, 2, 1).unsqueeze(1)", True),
+        (f"{MOVE}\nx = x.view(-1, 4)", False),
     ],
 )
 def test_what_is_moved_in_some_runs_need_not_be_gathered_for_its_length(moved: str, expected: bool) -> None:

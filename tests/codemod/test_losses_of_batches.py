@@ -66,6 +66,11 @@ def said(lines: str) -> list[str]:
         "loss = F.cross_entropy(torch.stack([row - out.mean(0) for row in out]), y)",
         "c = torch.zeros(3, 3)\nfor k in range(3):\n    if (y == k).any():\n        c[k] = out[y == k].mean(0)\n"
         "loss = ((out - c[y]) ** 2).mean()",
+        # stacked: the samples are in dimension 1
+        "s = torch.stack([out, out * 2])\nloss = ((s.norm(2, dim=1) - 1) ** 2).mean()",
+        "s = torch.stack([out, -out])\nloss = ((s + 1).std(1) - 1).mean()",
+        "s = torch.stack([x, x]).requires_grad_()\ng = torch.autograd.grad(model.layer(s).sum(2).mean(), s)[0]\n"
+        "loss = F.cross_entropy(out, y) + ((g.norm(2, dim=1) - 1) ** 2).mean()",
     ],
 )
 def test_a_loss_that_needs_all_of_the_batch_is_said(lines: str) -> None:
@@ -94,6 +99,13 @@ def test_a_loss_that_needs_all_of_the_batch_is_said(lines: str) -> None:
         "loss = F.cross_entropy(torch.stack([row - row.mean() for row in out]), y)",
         "c = torch.zeros(3, 3)\nfor k in range(3):\n    c[k] = k\nloss = ((out - c[y]) ** 2).mean()",
         "loss = F.cross_entropy(out, y) if epoch else torch.zeros(()) * 2",
+        "s = torch.stack([out, out * 2])\nloss = ((s.norm(2, dim=2) - 1) ** 2).mean()",
+        "s = torch.stack([out, out * 2])\nloss = F.cross_entropy(s.mean(0), y) + (s[0] - s[1]).pow(2).mean()",
+        "s = torch.stack([out, out * 2])\nloss = ((s - out) ** 2).mean() + s.std(0).mean()",
+        "w = torch.softmax(torch.stack([out.mean(1), out.sum(1)]), 0)\nloss = (w[0] * out.sum(1)).mean()",
+        "s = torch.stack([x, x], dim=1).requires_grad_()\ng = torch.autograd.grad(model.layer(s).mean(), s)[0]\n"
+        "loss = F.cross_entropy(out, y) + ((g.norm(2, dim=1) - 1) ** 2).mean()",
+        "loss = torch.stack([F.cross_entropy(out, y), out.pow(2).mean()]).mean()",
     ],
 )
 def test_a_loss_of_each_sample_is_not(lines: str) -> None:

@@ -137,6 +137,21 @@ def test_a_choice_of_optimizers_is_prepared_after_it() -> None:
     assert converted(script(**slots)) == lifted(**slots)
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        "if len(data) > 9:\n    model = Net()\nelse:\n    for n in (1, 2):\n        model = Net()",
+        "for n in (1, 2):\n    if n > 1:\n        model = Net()\n    else:\n        model = nn.Linear(8, 3)",
+        "for n in (1, 2):\n    model = Net()",
+        "if len(data) > 9:\n    model = Net()\nelse:\n    model = nn.Linear(8, 3)",
+    ],
+)
+def test_what_a_variable_may_hold_when_training_begins_is_prepared_in_one_place(model: str) -> None:
+    text = converted(script(model=f"{model}\nmodel.to(device)"))
+    assert text.count("accelerator.prepare(") == 1
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in text
+
+
 def test_a_function_that_makes_the_objects_returns_them_bare() -> None:
     definitions = "def build():\n    net = Net()\n    return net, torch.optim.SGD(net.parameters(), lr=0.1)"
     before = script(definitions=definitions, model="model, optimizer = build()\nmodel.to(device)", optimizer="")

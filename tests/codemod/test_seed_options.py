@@ -93,3 +93,22 @@ def test_a_seed_that_is_drawn_is_named() -> None:
     assert told.startswith("the data set is made of random numbers by a seed that each process draws for itself: ")
     remedies = {finding.remedy for finding in convert(text).plan.findings if finding.message == told}  # type: ignore[union-attr]
     assert remedies == {"seed it by a number that is the same on every process"}
+
+
+@pytest.mark.parametrize(
+    ("seeding", "told"),
+    [
+        ("torch.manual_seed(1)", True),
+        ("seed = args.seed\nif seed is None:\n    seed = random.randint(1, 9)\ntorch.manual_seed(seed)", True),
+        (FILLED, True),
+        ("seed = random.randint(1, 9) if args.seed is None else args.seed\ntorch.manual_seed(seed)", True),
+        ("args.seed = random.randint(1, 9)\ntorch.manual_seed(args.seed)", False),
+        ("import time\nseed = int(time.time())\ntorch.manual_seed(seed)", False),
+        ("torch.manual_seed(random.randint(1, 9))", False),
+    ],
+)
+def test_by_a_seed_that_each_process_draws_dropout_is_not_the_same(seeding: str, told: bool) -> None:
+    imports = "import argparse\nimport random"
+    model = "model = nn.Sequential(nn.Linear(8, 3), nn.Dropout(0.5)).to(device)"
+    text = script(imports=imports, setup=OPTION.format(", type=int") + seeding, model=model)
+    assert ("RNG-SAMENOISE" in findings(text)) is told

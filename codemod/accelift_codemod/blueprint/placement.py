@@ -249,6 +249,8 @@ class Placement:
                 continue
             loops = [self.index.enclosing_loops(s) for s in item.statements]
             inside = loops[0][0] if loops[0] and all(found[:1] == loops[0][:1] for found in loops) else None
+            if first is not None and inside not in self.index.enclosing_loops(first):
+                inside = None  # it is used once the loop is over
             clusters.setdefault((item.scope, home, inside), []).append((item, made, first))
         groups = []
         for (scope, _, _), members in clusters.items():

@@ -34,8 +34,10 @@ def seeded(draft: Draft, call: ast.Call, names: tuple[str, ...]) -> bool:
 
 
 def perhaps(draft: Draft, names: tuple[str, ...]) -> bool:
-    """Whether anything in the script may seed a generator, by functions of these names or unknown ones."""
-    return any(qualified in names or qualified not in _ALL for _, qualified in draft.seeding)
+    """Whether anything in the script may seed a generator, by functions of these names or unknown ones, alike on every
+    process."""
+    seeding = (one for one in draft.seeding if one[1] in names or one[1] not in _ALL)
+    return any(not _is_anew(*one) and not any(_surely_by_chance(draft, a) for a in one[0].args) for one in seeding)
 
 
 _OWN = "by a seed that each process draws for itself"
@@ -159,3 +161,18 @@ def _by_chance(draft: Draft, node: ast.expr, steps: int = 4) -> bool:
             if any(b.value is not None and _by_chance(draft, b.value, steps - 1) for b in run):
                 return True
     return False
+
+
+def _surely_by_chance(draft: Draft, node: ast.expr) -> bool:
+    """Whether a seed is drawn, or that of the clock, whatever the script is told."""
+    if not isinstance(node, (ast.Name, ast.Attribute)):
+        return _by_chance(draft, node, 0)
+    named = draft.facts.index.attribute_bindings
+    bindings = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else named.get(node.attr, [])
+    return bool(bindings) and all(
+        b.value is not None
+        and _by_chance(draft, b.value)
+        and not any(isinstance(n, (ast.BoolOp, ast.IfExp)) for n in walk(b.value))  # `args.seed or randint(1, 9)`
+        and not draft.facts.command_line.fallback(b)
+        for b in bindings
+    )

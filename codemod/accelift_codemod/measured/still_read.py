@@ -13,11 +13,14 @@ from accelift_codemod.facts.effects import assignments, loads, stores
 from accelift_codemod.facts.index import MARK
 from accelift_codemod.facts.layout import Environment, Layout, Layouts
 from accelift_codemod.facts.layout.algebra import Record
+from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
 _BUILTINS = frozenset(dir(builtins))
 _COUNTS = frozenset({"size", "shape"})
+# Methods of tensors that leave each row in its place.
+_KEEPS_ROWS = frozenset("float double half long int bool byte type type_as detach clone contiguous".split())
 
 
 @dataclass(frozen=True)
@@ -165,8 +168,8 @@ class StillRead:
         return {name.id for name in bound if any(read not in within for read in self.facts.readers(name))}
 
     def dealt(self, name: str, before: Sequence[ast.stmt]) -> str | None:
-        """The variable of the loop that a variable still has rows of at the cut, at most moved to the device or taken
-        out of the batch: `x, y = batch`."""
+        """The variable of the loop that a variable still has rows of at the cut, at most moved to the device, with rows
+        of another form, or taken out of the batch: `x, y = batch`."""
         found: str | None = name
         for place, statement in enumerate(before):
             if name not in stores(statement):
@@ -200,11 +203,23 @@ class StillRead:
         return whole.id if isinstance(whole, ast.Name) and whole.id != name else None
 
     def _is_moved(self, node: ast.expr | None, name: str) -> bool:
-        """Whether an expression is a variable, or all entries of the dict in it, moved or as they are."""
+        """Whether an expression is a variable, or all entries of the dict in it, moved or as they are, or with rows of
+        another form."""
         if isinstance(node, ast.DictComp):
             return self._moved_entry(node, name) is not None
-        while isinstance(node, ast.Call) and node in self.facts.moves.of:
-            node = self.facts.moves.of[node].receiver
+        while isinstance(node, (ast.Call, ast.Subscript)):
+            if isinstance(node, ast.Call) and node in self.facts.moves.of:
+                node = self.facts.moves.of[node].receiver
+            elif isinstance(node, ast.Subscript) and _takes_of_each(node):
+                node = node.value
+            elif (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and _keeps_rows(node, node.func.attr)
+            ):
+                node = node.func.value
+            else:
+                return False
         return isinstance(node, ast.Name) and node.id == name
 
     def _moved_entry(self, node: ast.DictComp, name: str) -> ast.expr | None:
@@ -274,3 +289,21 @@ def counts_rows(facts: Facts, load: ast.expr) -> bool:
 
 def _zero(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value == 0
+
+
+def _takes_of_each(node: ast.Subscript) -> bool:
+    """Whether something is taken of each row: `x[:, 0]`."""
+    first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else None
+    return isinstance(first, ast.Slice) and first.lower is first.upper is first.step is None
+
+
+def _keeps_rows(call: ast.Call, name: str) -> bool:
+    """Whether a method of a tensor leaves as many rows as there are, and each of them in its place."""
+    places = [integer(place) for place in call.args]
+    if name in ("transpose", "swapaxes"):
+        return len(places) == 2 and all(place is not None and place > 0 for place in places)
+    if name == "permute":
+        return places[:1] == [0]
+    if name == "unsqueeze":
+        return len(places) == 1 and places[0] is not None and places[0] > 0
+    return name in _KEEPS_ROWS

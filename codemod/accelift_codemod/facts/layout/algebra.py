@@ -32,7 +32,7 @@ class Layout(Enum):
     PACKED = "sequences without their padding, packed"
     SHIFTED = "a mean over the samples, added to what has the samples in dimension 0"
     COLUMNS = "dimension 1 runs over the samples"
-    STATES = "dimension 1 runs over the samples, dimension 0 over the layers that have such states"
+    STATES = "dimension 1 runs over the samples, dimension 0 over layers that have such states, or what is stacked"
     PLACES = "numbers of places in the batch"
     MIXED = "made by comparing samples of a batch with each other"
     MEAN = "a mean over the samples"
@@ -292,7 +292,7 @@ def item(value: Shape, place: int) -> Shape:
 def tensor(value: Shape) -> Shape:
     """The layout of what is surely a tensor: a batch that is used as one has its samples in dimension 0.
 
-    Of states nothing is known but what those of one layer are.
+    Of states, beside anything else, nothing is known but what those of one layer are.
     """
     return Layout.ROWS if value is Layout.BATCH else Layout.UNKNOWN if value is Layout.STATES else value
 
@@ -307,6 +307,8 @@ def written_out(value: Shape) -> Shape:
 
 def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
     """The layout of `left operator right`."""
+    if Layout.STATES in (left, right) and {left, right} <= {Layout.STATES, *FIXED}:
+        return Layout.UNKNOWN if isinstance(operator, ast.MatMult) else Layout.STATES
     left, right = tensor(left), tensor(right)
     if isinstance(left, tuple) or isinstance(right, tuple):
         return _lists(operator, left, right)

@@ -58,6 +58,7 @@ _JOINS = frozenset("gather gather_for_metrics reduce batch_mean broadcast all_ga
 # What deals each thing with others.
 _TUPLES = frozenset(f"itertools.{name}" for name in "combinations permutations product pairwise accumulate".split())
 _NORMS = ("torch.linalg.norm", "torch.linalg.vector_norm")
+_OF_SAMPLES = (Layout.ROWS, Layout.STATES)  # in the first dimension, or in the second
 
 
 class Calls:
@@ -287,9 +288,9 @@ class Calls:
         of_parameters = all(part in FIXED for part in (inputs if isinstance(inputs, tuple) else (inputs,)))
         if outputs is Layout.MIXED or (of_parameters and outputs in SCALARS):
             return Layout.MIXED
-        if outputs in (*SCALARS, Layout.ROWS) and not of_parameters:
+        if outputs in (*SCALARS, *_OF_SAMPLES) and not of_parameters:
             asked = inputs if isinstance(inputs, tuple) else (inputs,)
-            return tuple(Layout.ROWS if part is Layout.ROWS else Layout.UNKNOWN for part in asked)
+            return tuple(part if part in _OF_SAMPLES else Layout.UNKNOWN for part in asked)
         return Layout.CONST if of_parameters and outputs in FIXED else Layout.UNKNOWN
 
     def _next_of(self, values: Values) -> Shape:

@@ -110,6 +110,9 @@ class Modules:
             return (Layout.PACKED, Layout.UNKNOWN)
         if self.sequences.is_layer(value):
             return self.sequences.output(value, everything, call)
+        if everything == [Layout.STATES]:  # along the last dimension, as with samples in the first one
+            found = self.forward(value, [Layout.ROWS], {})
+            return Layout.STATES if found is Layout.ROWS else found if found is Layout.MIXED else Layout.UNKNOWN
         everything = list(map(tensor, everything))
         if not everything or not all(e is Layout.ROWS or e in FIXED for e in everything):
             return Layout.UNKNOWN

@@ -167,6 +167,8 @@ def method(
             return Layout.MIXED
         whole = not arguments and not keywords
         return Layout.MEAN if name == "mean" and whole else Layout.UNKNOWN
+    if receiver is Layout.STATES:
+        return receiver if name in _OF_SHAPES else operation(name, call, [receiver, *arguments], keywords, 0, rank)
     if receiver is not Layout.ROWS:
         return Layout.UNKNOWN
     if name in ("size", "numel", "nelement", "dim", "ndimension"):
@@ -234,6 +236,9 @@ def operation(
         return Layout.CONST if first in FIXED else Layout.UNKNOWN
     if name in ("cat", "concat", "concatenate", "stack", "hstack"):
         return _join_tensors(name, call, arguments)
+    if arguments[:1] == [Layout.STATES] and all(e in FIXED for e in everything[1:]):
+        beside = columns(name, call, offset, rank)
+        return Layout.STATES if beside is Layout.COLUMNS else beside
     arguments, everything = list(map(tensor, arguments)), list(map(tensor, everything))
     if not everything or all(e in FIXED for e in everything):
         return Layout.CONST
@@ -370,6 +375,8 @@ def _join_tensors(name: str, call: ast.Call, arguments: list[Shape]) -> Shape:
     for kind in (Layout.PICKED, Layout.CHOSEN):
         if (place == 0 and kind in parts) or (place and all(p is kind for p in parts)):
             return kind
+    if place == 0 and name == "stack" and _all_rows(parts):
+        return Layout.STATES
     if place is None or place == 0:
         return Layout.UNKNOWN
     return Layout.ROWS if all(p is Layout.ROWS for p in parts) else Layout.UNKNOWN

@@ -102,11 +102,14 @@ class Picked(Layouts):
         self.prefixes.forget()
 
     def first_lost(self, loop: ast.AST, node: ast.expr, env: Environment) -> ast.expr | None:
-        """The first operation of which nothing is known, in reading an expression and the functions that it runs."""
+        """The first operation of which nothing is known, in reading an expression and the functions that it runs; one
+        whose result nobody takes, such as `self.lstm.flatten_parameters()`, only if there is no other."""
         self.begin(loop)
         self._lost = []
         self.read(node, env)
-        return next((n for n in self._lost if not isinstance(n, (ast.Name, ast.Constant, ast.Slice))), None)
+        lost = [n for n in self._lost if not isinstance(n, (ast.Name, ast.Constant, ast.Slice))]
+        taken = (n for n in lost if not isinstance(self.index.statement(n), ast.Expr))
+        return next(taken, lost[0] if lost else None)
 
     def _pick(self, node: ast.expr, rows: str) -> Shape:
         self.picks[node] = rows
