@@ -140,6 +140,30 @@ def test_a_property_is_what_it_returns() -> None:
     )
 
 
+SUMS = "def loss(self, x, y):\n        return F.cross_entropy(self.model(x), y, reduction='sum')"
+TIMES = "def loss(self, x, y):\n        return super().loss(x, y) * x.size(0)"
+CALLS = "def loss(self, x, y):\n        return Trainer.loss(self, x, y)"
+
+
+@pytest.mark.parametrize(
+    ("mixin", "special", "sums"),
+    [
+        (f"class Own:\n    {SUMS}", "(Own, Trainer):\n    pass", True),
+        (f"class Own:\n    {SUMS}", "(Trainer, Own):\n    pass", False),
+        (f"class Own:\n    {TIMES}", "(Own, Trainer):\n    pass", True),
+        (f"class Own(Base):\n    {TIMES}", "(Own, Trainer):\n    pass", True),
+        (f"class Own:\n    {SUMS}", f"(Own, Trainer):\n    {CALLS}", False),
+        (f"class Other:\n    {SUMS}\n\n\nclass Own(Other):\n    pass", "(Own, Trainer):\n    pass", True),
+        ("class Own(Base):\n    pass", f"(Own, Trainer):\n    {TIMES}", True),
+    ],
+)
+def test_several_bases(mixin: str, special: str, sums: bool) -> None:
+    """Methods are looked for as Python does: a base comes after all classes that derive from it."""
+    text = code(family("Special(device).fit()", others=f"{mixin}\n\n\nclass Special{special}"))
+    assert ('accelerator.backward(loss, reduction="sum")' in text) == sums
+    assert ("accelerator.backward(loss)" in text) != sums
+
+
 def test_two_objects_of_a_derived_class() -> None:
     text = code(family("Trainer(device).fit()\nTrainer(device).fit()"))
     assert text.count("Trainer(accelerator).fit()") == 2
@@ -175,7 +199,9 @@ def test_two_objects_of_a_derived_class() -> None:
         ),
         ("", "Trainer(device).fit()\nBase.EPOCHS = 3"),
         ("", "made = [Trainer(device), Trainer(device)]\nmade[0].fit()"),
-        ("class Mixin:\n    pass\n\n\nclass Special(Mixin, Trainer):\n    pass", "Special(device).fit()"),
+        ("class Own(dict):\n    pass\n\n\nclass Special(Own, Trainer):\n    pass", "Special(device).fit()"),
+        ("class Own:\n    pass\n\n\nclass Special(Own, Trainer, Own):\n    pass", "Special(device).fit()"),
+        ("class Own(Base):\n    pass\n\n\nclass Special(Base, Own, Trainer):\n    pass", "Special(device).fit()"),
         (
             "class Special(Trainer):\n    def fit(self):\n        run = super().fit\n        run()",
             "Special(device).fit()",

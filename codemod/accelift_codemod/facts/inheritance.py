@@ -113,16 +113,11 @@ class _Family:
     @classmethod
     def of(cls, index: Index, names: Classes, leaf: ast.ClassDef) -> _Family | None:
         """The family of a class; None if it has no bases in the program, or they cannot be folded into it."""
-        chain, outside = [leaf], list[ast.expr]()
-        while True:
-            own = [b for b in chain[-1].bases if (node := _class(names, b)) is not None and node not in chain]
-            outside += [b for b in chain[-1].bases if b not in own]
-            if not own:
-                break
-            base = _class(names, own[0])
-            if len(own) > 1 or base is None:
-                return None
-            chain.append(base)
+        chain = _order(names, leaf)
+        outside = [base for member in chain for base in member.bases if _class(names, base) not in chain]
+        holds = only_holds(index, names, chain, outside)
+        if not (holds or _is_line(names, chain) or all(_is_plain_base(index, names, base) for base in outside)):
+            return None  # whose methods come between those of two bases
         direct = dict(_direct(index, names, chain))
         called = {call.func.value for call in direct if isinstance(call.func, ast.Attribute)}
         if len(chain) == 1 or not all(_plain(index, names, member, chain, called) for member in chain):
@@ -143,7 +138,6 @@ class _Family:
                         supers[read] = first[0].arg, _spelled(chain, read.attr, found)
                     elif found is not None:
                         return None
-        holds = only_holds(index, names, chain, outside)
         return cls(chain, [] if holds else outside, supers, direct, holds)
 
     @classmethod
@@ -181,6 +175,33 @@ def _class(names: Names, node: ast.expr) -> ast.ClassDef | None:
     return cls if isinstance(cls, ast.ClassDef) else None
 
 
+def _order(names: Names, cls: ast.ClassDef, around: tuple[ast.ClassDef, ...] = ()) -> list[ast.ClassDef]:
+    """A class and its bases in the program, in the order in which Python looks for a method in them.
+
+    That is the class alone if there is no such order.
+    """
+    bases = [b for base in cls.bases if (b := _class(names, base)) is not None and b not in (*around, cls)]
+    found, rest = [cls], [*(_order(names, base, (*around, cls)) for base in bases), bases]
+    while rest := [order for order in rest if order]:
+        following = {base for order in rest for base in order[1:]}
+        nearest = next((order[0] for order in rest if order[0] not in following), None)
+        if nearest is None:
+            return [cls]
+        found.append(nearest)
+        rest = [[base for base in order if base is not nearest] for order in rest]
+    return found
+
+
+def _is_line(names: Names, chain: list[ast.ClassDef]) -> bool:
+    """Whether no class of a chain has two bases in the program."""
+    return all(sum(_class(names, base) in chain for base in member.bases) < 2 for member in chain)
+
+
+def _is_plain_base(index: Index, names: Names, base: ast.expr) -> bool:
+    """Whether a base that the program does not define has no methods that matter."""
+    return names.builtin(base) == "object" or is_of_abc(index, names, base, "ABC")
+
+
 def _inherited(chain: list[ast.ClassDef], name: str, start: int) -> ast.ClassDef | None:
     """The first class of a chain that has a method, from a place on."""
     return next((c for c in chain[start:] if any(m.name == name for m in _methods(c))), None)
@@ -201,7 +222,7 @@ def _direct(index: Index, names: Names, chain: list[ast.ClassDef]) -> Iterator[t
                 base = _class(names, func.value) if isinstance(func, ast.Attribute) else None
                 if base not in chain[place + 1 :] or not isinstance(func, ast.Attribute) or base is None:
                     continue
-                found = _inherited(chain, func.attr, chain.index(base))
+                found = _inherited(_order(names, base), func.attr, 0)
                 if any(m.name == func.attr and (is_static(m) or is_class_method(m)) for m in _methods(found or base)):
                     continue
                 own = isinstance(given, ast.Name) and given.id == first[0].arg and index.function(call) is method
@@ -236,13 +257,16 @@ def _plain(index: Index, names: Names, cls: ast.ClassDef, chain: list[ast.ClassD
 
 def _of_another(index: Index, names: Names, load: ast.Name, cls: ast.ClassDef, chain: list[ast.ClassDef]) -> bool:
     """Whether a class is named in another one that derives from it, whose family it is to say what that is for."""
-    around, seen = index.enclosing_class(load), set[ast.ClassDef]()
-    while around is not None and around not in chain and around not in seen:
+    queue, seen = [index.enclosing_class(load)], set[ast.ClassDef]()
+    while queue:
+        around = queue.pop()
+        if around is None or around in chain or around in seen:
+            continue
         seen.add(around)
-        bases = (_class(names, base) for base in around.bases)
-        around = next((base for base in bases if base is not None), None)
-        if around is cls:
+        bases = [_class(names, base) for base in around.bases]
+        if cls in bases:
             return True
+        queue += bases
     return False
 
 
