@@ -272,6 +272,8 @@ PUT = f"{ZERO}pool.put(x)\nold = pool.sample()\nloss = model(old).mean()"
     [
         ({}, ASKED, True),
         ({}, ASKED | {"forward": PUT}, True),
+        ({}, ASKED | {"before": "for pool in (Pool(), Pool()):\n    print(pool)"}, True),
+        ({"row": "row"}, ASKED | {"before": "for pool in (Pool(), Pool()):\n    print(pool)"}, False),
         ({"put": "self.rows = self.rows + [row]"}, ASKED, True),
         ({"row": "row"}, ASKED, False),  # what it keeps is not given back
         ({"put": "pass", "row": "torch.ones(8)"}, ASKED, False),

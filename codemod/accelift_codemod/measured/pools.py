@@ -39,7 +39,7 @@ def _calls(draft: Draft, loop: BatchLoop) -> Iterator[_Call]:
         owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
         if not isinstance(owner, ast.Name) or draft.facts.objects.models(owner):
             continue
-        classes = [v.declaration for v in resolver.values(owner) if isinstance(v.declaration, ast.ClassDef)]
+        classes = list({v.declaration for v in resolver.values(owner) if isinstance(v.declaration, ast.ClassDef)})
         name = call.func.attr if isinstance(call.func, ast.Attribute) else "__call__"
         method = resolver.method(classes[0], name) if len(classes) == 1 else None
         if isinstance(method, FUNCTIONS) and classes[0] not in resolver.followed and method.name != "__init__":
