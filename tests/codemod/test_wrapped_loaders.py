@@ -51,6 +51,26 @@ def test_the_batches_of_a_loader_that_an_object_keeps(definitions: str, made: st
 
 
 @pytest.mark.parametrize(
+    ("moved", "followed"),
+    [
+        ("[t.to(self.device) for t in b]", True),
+        ("tuple(t.to(self.device) for t in b)", True),
+        ("[t.to(self.device) for t in b if len(t) > 1]", False),
+        ("[t.to(self.device)[:8] for t in b]", False),
+        ("[t.to(self.device) for t in b[:1]]", False),
+        ("[t.to(self.device) for t in b for _ in range(2)]", False),
+    ],
+)
+def test_parts_of_batches_that_an_object_moves_one_by_one(moved: str, followed: bool) -> None:
+    text = script(**dealt(DEALER.replace("to_device(b, self.device)", moved)))
+    if followed:
+        assert "loader = accelerator.prepare_data_loader(loader, device_placement=False)\n" in converted(text)
+        assert findings(text) == []
+    else:
+        assert unchanged(text).code == "LOADER-UNKNOWN"
+
+
+@pytest.mark.parametrize(
     ("old", "new"),
     [
         ("yield to_device(b, self.device)", "if len(b) > 1:\n                yield b"),  # leaves some out

@@ -69,6 +69,17 @@ class Passing:
 
     def _each(self, node: ast.expr, function: Function) -> str | None:
         """The variable of which a function hands back each thing as it does one: `[move(x, device) for x in data]`."""
+        given, target, source = self._one_by_one(node) or (None, None, None)
+        if not isinstance(given, ast.Call) or not isinstance(source, ast.Name):
+            return None
+        bound = self.resolver.bind(given, function) if self.resolver.callee(given) is function else None
+        handed = bound.get(source.id) if bound is not None else None
+        same = isinstance(handed, ast.Name) and isinstance(target, ast.Name) and handed.id == target.id
+        return source.id if same else None
+
+    def _one_by_one(self, node: ast.expr | None) -> tuple[ast.expr, ast.expr, ast.expr] | None:
+        """What a comprehension makes of each thing, what it calls that, and where it takes it from; of a dict, what it
+        makes of the values of another one with the same keys."""
         if isinstance(node, ast.Call) and len(node.args) == 1 and self._is_kind(node.func):
             node = node.args[0]
         if not isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.DictComp)):
@@ -81,12 +92,7 @@ class Passing:
             if len(pair) != 2 or ast.unparse(pair[0]) != ast.unparse(node.key):
                 return None
             target, source = pair[1], _receiver(source, "", ("items",), self.resolver)
-        if len(node.generators) != 1 or loop.ifs or not isinstance(given, ast.Call) or not isinstance(source, ast.Name):
-            return None
-        bound = self.resolver.bind(given, function) if self.resolver.callee(given) is function else None
-        handed = bound.get(source.id) if bound is not None else None
-        same = isinstance(handed, ast.Name) and isinstance(target, ast.Name) and handed.id == target.id
-        return source.id if same else None
+        return None if len(node.generators) != 1 or loop.ifs or source is None else (given, target, source)
 
     def _is_kind(self, node: ast.expr) -> bool:
         """Whether an expression is a kind of containers, perhaps that of a variable: `tuple`, `type(data)`."""
@@ -349,7 +355,8 @@ class Passing:
         return _agreed(made) if len(made) == len(bound) else None
 
     def moved(self, node: ast.expr | None) -> str | None:
-        """The variable that an expression is, but for where it lies: `x`, `x.cuda()`, `x.to(d) if g else x`."""
+        """The variable that an expression is, but for where it lies: `x`, `x.cuda()`, `x.to(d) if g else x`,
+        `[part.to(d) for part in x]`."""
         if isinstance(node, ast.Name):
             return node.id
         if isinstance(node, ast.IfExp):
@@ -364,6 +371,9 @@ class Passing:
             back = self.handed_back(target) if isinstance(target, FUNCTIONS) else None
             if back is not None and isinstance(target, FUNCTIONS):
                 return self.moved((self.resolver.bind(node, target) or {}).get(back.arg))
+        given, target, source = self._one_by_one(node) or (None, None, None)
+        if isinstance(given, ast.Call) and isinstance(target, ast.Name) and self.moved(given) == target.id:
+            return self.moved(source)
         return None
 
 
