@@ -534,7 +534,7 @@ REFUSED = [
     ({"methods": "def other(self):\n    return Trainer.__dict__"}, "in another way"),
     ({"body": f"{MADE}\nsame = trainer\nsame.__dict__.update(model=Net())"}, "in another way"),
     ({"methods": "def other(self):\n    super().__setattr__('model', Net())"}, "in another way"),
-    ({"methods": "def other(self):\n    return self"}, "the object itself is handed on"),
+    ({"methods": "def other(self):\n    return [self]"}, "the object itself is handed on"),
     ({"methods": "def other(self):\n    return map(self.fit, [])"}, "handed on as a value"),
     (
         {
@@ -748,6 +748,10 @@ class Trainer:
     [
         ("trainer.fit()", True),  # nobody goes on with what it returns
         ("other = trainer.fit()", False),
+        ("trainer = trainer.fit()\nprint(trainer.opt.defaults)", True),
+        ("print(trainer.fit().opt.defaults)", True),
+        ("trainer.fit().opt = None", False),
+        ("others = [trainer.fit()]", False),
         ("fit = trainer.fit\nfit()", True),
         ("fit = trainer.fit\nother = fit()", False),
         ("fits = [trainer.fit]\nfits[0]()", False),

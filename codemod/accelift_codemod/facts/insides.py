@@ -10,7 +10,7 @@ from accelift_codemod.facts.classes import Classes, stands_apart
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function, Index
 from accelift_codemod.facts.inheritance import is_abstract, is_of_abc
 from accelift_codemod.facts.self_trained import is_kept, problem, training_method
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import own_nodes, walk
 from accelift_codemod.facts.uses import is_called
 from accelift_codemod.facts.values import Role
 
@@ -70,6 +70,8 @@ class Insides:
         self.bound = bound
         self.trains_itself = training_method(index, self.names, cls)  # of a network
         self.returning_self: list[Function] = []  # methods of such a network
+        # Methods of others of which every call is the object itself: `return self`.
+        self.giving = {m.name for m in bound if self.trains_itself is None and self._gives_itself(m)}
 
     def inside(self) -> Unknown | None:
         """Why the attributes cannot be followed, by the class itself; None if they can."""
@@ -243,6 +245,8 @@ class Insides:
                     )
                 if parent.attr in methods and not is_called(self.index, parent) and not self._passive(parent.attr):
                     return self.no(name, f"the method {parent.attr}() is handed on as a value")
+                if parent.attr in self.giving and not isinstance(parents[parents[parent]], (ast.Expr, ast.Attribute)):
+                    return self.no(name, f"what {parent.attr}() returns is the object itself, and is kept")
                 continue
             if isinstance(parent, ast.Call) and name in parent.args and self.names.builtin(parent.func) in _LOOKING:
                 continue
@@ -261,18 +265,18 @@ class Insides:
             if self.trains_itself is not None and giving is not None:
                 self.returning_self.append(giving)
                 continue
-            if giving is not None and self._given_to_nobody(giving):
+            if giving is not None and giving.name in self.giving:
                 continue
             return self.no(name, "the object itself is handed on, and others may set its attributes")
         return None
 
-    def _given_to_nobody(self, method: Function) -> bool:
-        """Whether no call in the program goes on with what a method returns: `return self`, and `trainer.fit()`."""
+    def _gives_itself(self, method: Function) -> bool:
+        """Whether a method returns the object, if it returns something."""
         special = method.name.startswith("__") and method.name.endswith("__")
-        reads = self.index.attributes.get(method.name, ())
-        calls = self.index.methods.get(method.name, ())
-        unused = all(isinstance(self.index.parents[call], ast.Expr) for call in calls)
-        return not special and unused and len(reads) == len(calls) > 0
+        nodes = list(own_nodes(*method.body))
+        given = {ast.unparse(n.value) for n in nodes if isinstance(n, ast.Return) and n.value is not None}
+        yields = any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in nodes)
+        return given - {"None"} == {self.self_name} and not (special or yields or method.decorator_list)
 
     def _passive(self, name: str) -> bool:
         """Whether it does not matter when a method runs: it only computes (collates a batch, for instance)."""

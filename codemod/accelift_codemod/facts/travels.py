@@ -140,14 +140,17 @@ class Candidate(Insides):
         return self._kept(target, call, f"the {name} made here is not kept in one variable", set())
 
     def _itself(self, node: ast.expr) -> ast.expr:
-        """The last of calls of methods by which a network returns itself: `Net().to(device)`."""
+        """The last of calls of methods that return their object: `Net().to(device)`, `Trainer().fit()`."""
         parents = self.index.parents
-        while self.trains_itself is not None:
+        giving = self.giving if self.trains_itself is None else RETURNS_SELF
+        while giving:
             asked = parents[node]
             call = parents[asked]
-            named = isinstance(asked, ast.Attribute) and asked.value is node and asked.attr in RETURNS_SELF
-            if not named or not isinstance(call, ast.Call) or call.func is not asked:
+            if not isinstance(asked, ast.Attribute) or asked.value is not node or asked.attr not in giving:
                 break
+            if not isinstance(call, ast.Call) or call.func is not asked:
+                break
+            self.asked.setdefault(asked)
             node = call
         return node
 
@@ -212,8 +215,12 @@ class Candidate(Insides):
             if len(classes) > 1:
                 others = " or ".join(sorted(c.name for c in classes if c is not None and c is not self.cls))
                 return self.no(load, f"`{name}` may be an object of {others}, too")
-            if (same := self._itself(load)) is not load and not isinstance(parents[same], (ast.Attribute, ast.Expr)):
-                problem = None if self._again_bound(same, name) else self.no(load, f"`{name}` is kept by another name")
+            same = self._itself(load)
+            if same is not load and isinstance(holder := parents[same], ast.Attribute):
+                problem = self._asked(holder)
+            elif same is not load:
+                dropped = isinstance(holder, ast.Expr) or self._again_bound(same, name)
+                problem = None if dropped else self.no(load, f"`{name}` is kept by another name")
             elif isinstance(parent, ast.Attribute):
                 problem = self._asked(parent) if isinstance(parent.ctx, ast.Load) else self._set(parent, name)
             elif isinstance(parent, ast.Assign) and parent.value is load and len(parent.targets) == 1:
