@@ -152,7 +152,7 @@ LSTM, GRU = "nn.LSTM(8, 8, batch_first=True)", "nn.GRU(8, 8, 2, batch_first=True
         (GRU, "out, h = self.inner(x)\n        state = h + out[:, 0]", False),
         (GRU, "out, h = self.inner(x)\n        state = h[:, 0]", False),
         (GRU, "out, h = self.inner(x)\n        state = h[-1, 0]", False),
-        ("nn.GRU(8, 8)", "out, h = self.inner(x.transpose(0, 1))\n        state = h[-1]", False),
+        ("nn.GRU(8, 8)", "out, h = self.inner(x.transpose(0, 1))\n        state = h[-1]", True),
     ],
 )
 def test_the_states_of_one_layer_are_one_for_each_sample(layer: str, forward: str, known: bool) -> None:
@@ -183,8 +183,15 @@ DECODER = "nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2{}), 2)"
         (DECODER.format(BATCH_FIRST), "out = self.inner(x, x + 1)", True),
         (f"nn.Transformer(8, 2{BATCH_FIRST})", "out = self.inner(x, x)", True),
         ("nn.MultiheadAttention(8, 2, batch_first=first)", "out = self.inner(x, x, x)[0]", False),
-        (ENCODER.format(""), "out = self.inner(x.transpose(0, 1))", False),
+        (ENCODER.format(""), "out = self.inner(x.transpose(0, 1)).transpose(0, 1)", True),
+        (
+            "nn.MultiheadAttention(8, 2)",
+            "x = x.transpose(0, 1)\n        out = self.inner(x, x, x)[0].transpose(0, 1)",
+            True,
+        ),
+        (ENCODER.format(""), "out = self.inner(x.transpose(0, 1))", False),  # of which it takes one sample
         (DECODER.format(BATCH_FIRST), "out = self.inner(x, x.transpose(0, 1))", False),
+        (DECODER.format(""), "out = self.inner(x.transpose(0, 1), x).transpose(0, 1)", False),
     ],
 )
 def test_attention_gives_one_row_for_each_sample(layer: str, forward: str, known: bool) -> None:

@@ -459,6 +459,8 @@ ENTIRE = [
     ("b = load_diabetes()\nX, Y = torch.tensor(b.data), torch.tensor(b.target)", ON_ALL, "X, Y"),
     ("X, Z, Y, V = train_test_split(rows, goals)", STRICT.replace("(X)", "(torch.from_numpy(X))"), "X, Y"),
     (LOADED, f"x = X.float()\n{STRICT.replace('(X)', '(x)')}", "X, Y"),  # made anew in each step
+    ("pairs = read()\nX, Y = map(torch.tensor, zip(*pairs))", ON_ALL, "X, Y"),  # a row for each pair
+    ("X, Y = zip(*read())", "loss = (model(torch.tensor(X)) - torch.tensor(Y)).pow(2).mean()", "X, Y"),
 ]
 MADE_LISTS = """\
 def made():
@@ -491,6 +493,20 @@ def test_the_whole_data_are_dealt_once(data: str, forward: str, names: str) -> N
     assert expected in loop and "accelerator.backward(loss)" in loop
     found = unchanged(text)
     assert found.code == "DATA-UNSHARDED" and "whole data" in found.message and "--shard-manual" in found.remedy
+
+
+# Numbers that the loop computes with, which have no rows themselves.
+NUMBERS = [
+    ("n = len(X)", "loss = F.mse_loss(model(X), Y, reduction='sum') / n"),
+    ("n, k = X.shape", "loss = F.cross_entropy(model(X.view(-1, k)), Y)"),
+    ("k = int(len({}) / 2)", "loss = F.cross_entropy(model(X).view(-1, k), Y.view(-1))"),
+]
+
+
+@pytest.mark.parametrize(("number", "forward"), NUMBERS)
+def test_numbers_are_no_data(number: str, forward: str) -> None:
+    text = script(**WHOLE | {"data": f"{LOADED}\n{number}", "forward": forward})
+    assert "    X_share, Y_share = accelerator.split_batch(X, Y)\n" in converted(text, shard_manual=True)
 
 
 # Targets of which nothing tells how many rows they have: `split_batch` sees it when the script runs.
@@ -632,6 +648,14 @@ NOT_ENTIRE = [
     ),
     ({"forward": f"{STRICT} + (model(X) * w).mean()", "before": "w = torch.load('w.pt')"}, "`w` has a row for each"),
     ({"data": "X, Y = torch.randn(1, 8), torch.zeros(1)"}, "`X` has one row"),
+    # a number of all rows
+    ({"data": f"{LOADED}\nn = len(X)", "forward": STRICT.replace("(X)", "(X.view(n, -1))")}, "a mean or a sum"),
+    ({"data": f"{LOADED}\nn = len(X)", "forward": "loss = F.cross_entropy(model(X), Y.view(n))"}, "a mean or a sum"),
+    ({"data": f"{LOADED}\nn = len(X)", "forward": f"{STRICT} + torch.zeros(n, 3).mean()"}, "by way of `torch.zeros"),
+    (
+        {"data": f"{LOADED}\nn, _ = X.shape", "forward": "loss = -model(X).log_softmax(1)[torch.arange(n), Y].mean()"},
+        "`Y` has a row for each",
+    ),
     ({"forward": "out = model(X)\nloss = F.cross_entropy(out - out.mean(0), Y)"}, "a mean or a sum"),
     ({"forward": "loss = F.cross_entropy(model(X) @ model(X).t(), Y)"}, "a mean or a sum"),
     # what is used after the loop is a part of what was computed, was there before, or may be of no tensor
@@ -823,6 +847,22 @@ LAYERS = [
     ("nn.Linear(8, 8) if deep else unknown(8)", False),
     ("nn.Softmax(dim=0) if deep else None", False),
 ]
+
+
+@pytest.mark.parametrize(
+    ("bound", "known"),
+    [
+        ("last = nn.Linear(8, 3)", True),
+        ("last = nn.Sequential(nn.Linear(8, 3), nn.ReLU())", True),
+        ("last = nn.Softmax(dim=0)", False),
+        ("last = unknown()", False),
+        ("last = nn.Linear(8, 3)\nif deep():\n    last = unknown()", False),
+    ],
+)
+def test_layers_that_are_put_together_by_their_names(bound: str, known: bool) -> None:
+    model = f"first = nn.Linear(8, 8)\n{bound}\nmodel = nn.Sequential(first, last).to(device)"
+    text = script(**{**NETWORK, "model": model})
+    assert (convert(text, shard_manual=True).output is not None) == known
 
 
 @pytest.mark.parametrize(("layer", "known"), LAYERS)

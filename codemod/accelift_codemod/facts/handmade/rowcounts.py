@@ -92,10 +92,21 @@ class RowCounts:
                 return ("made by", value)
             if qualified == _SPLITS:
                 return ("made by", value, place % 2)
+            turned = self._turned(value)
+            if turned is not None:
+                return self.of(turned, steps)
             function = self.resolver.callee(value)
             if isinstance(function, FUNCTIONS):
                 return self._returned(function, place, steps) or ("made by", value, place)
         return ("made by", value, place)
+
+    def _turned(self, call: ast.Call) -> ast.expr | None:
+        """The samples of which a call makes one thing of each of their parts, which have a row for every sample:
+        `zip(*samples)`, `map(torch.tensor, zip(*samples))`."""
+        builtin, inner = self.resolver.builtin(call.func), call.args[-1] if call.args else None
+        if builtin == "map" and len(call.args) == 2 and self.resolver.qualified(call.args[0]) in _COPIES:
+            return self._turned(inner) if isinstance(inner, ast.Call) else None
+        return inner.value if builtin == "zip" and len(call.args) == 1 and isinstance(inner, ast.Starred) else None
 
     def _returned(self, function: Function, place: int, steps: int) -> Count | None:
         """The count of a part of what a function of the script returns."""

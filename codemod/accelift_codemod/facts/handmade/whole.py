@@ -14,6 +14,7 @@ from accelift_codemod.facts.handmade.rowcounts import Count, RowCounts
 from accelift_codemod.facts.handmade.steps import NotProved
 from accelift_codemod.facts.handmade.targets import Targets
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
+from accelift_codemod.facts.layout.plain import is_number
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
@@ -136,7 +137,7 @@ class Whole:
         """Whether a variable may be data: no module of a library, no network, no number, no device, no options."""
         bindings = self.resolver.bindings(name)
         plain = self.resolver.roles(name) <= _DATA
-        return plain and bool(bindings) and not any(b.qualified or _is_number(b) for b in bindings)
+        return plain and bool(bindings) and not any(b.qualified or self._is_number(b) for b in bindings)
 
     def _bound(self, name: ast.Name) -> ast.AST:
         return next((b.node for b in self.resolver.bindings(name)), name)
@@ -268,10 +269,20 @@ class Whole:
         if in_place or stored:
             raise NotProved(read, f"and the loop changes `{read.id}`")
 
+    def _is_number(self, binding: Binding) -> bool:
+        value = binding.value
+        for place in binding.path:
+            if isinstance(value, (ast.Tuple, ast.List)):
+                value = value.elts[place] if place is not None and place < len(value.elts) else None
+            else:
+                return _is_shape(value)
+        sized = isinstance(value, ast.Subscript) and _is_shape(value.value)
+        counted = isinstance(value, ast.Call) and self.resolver.builtin(value.func) == "len"
+        return isinstance(value, ast.Constant) or sized or counted or is_number(self.resolver, value)
 
-def _is_number(binding: Binding) -> bool:
-    value = binding.value
-    for place in binding.path:
-        inside = isinstance(value, (ast.Tuple, ast.List)) and place is not None and place < len(value.elts)
-        value = value.elts[place] if inside else None  # type: ignore[union-attr]
-    return isinstance(value, ast.Constant)
+
+def _is_shape(node: ast.expr | None) -> bool:
+    """Whether an expression is the shape of a tensor: `x.shape`, `x.size()`."""
+    if isinstance(node, ast.Call) and not node.args:
+        return isinstance(node.func, ast.Attribute) and node.func.attr == "size"
+    return isinstance(node, ast.Attribute) and node.attr == "shape"

@@ -192,7 +192,8 @@ class Modules:
     def _keeps_rows(self, node: ast.expr) -> bool:
         """Whether every module that an argument of Sequential holds keeps rows."""
         owner = self.index.enclosing_class(node)
-        if isinstance(node, ast.Starred) or not isinstance(node, ast.Call):
+        named = isinstance(node, ast.Name) and all(map(self.resolver.bound, self.resolver.bindings(node)))
+        if isinstance(node, ast.Starred) or not (named or isinstance(node, ast.Call)):
             if owner is not None:
                 return self._all_layers_keep_rows(owner)
             listed = self._listed(node.value) if isinstance(node, ast.Starred) else []

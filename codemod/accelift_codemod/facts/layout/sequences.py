@@ -47,12 +47,13 @@ class Sequences:
                 self._flat.add(value.origin)
             return Layout.MIXED
         recurrent = value.name.rpartition(".")[2] in torch_ops.RECURRENT
-        if first and recurrent and steps is Layout.ROWS and all(map(_is_state, given[1:])):
+        samples = Layout.ROWS if first else Layout.COLUMNS
+        if recurrent and steps is samples and all(map(_is_state, given[1:])):
             states = (Layout.STATES, Layout.STATES) if value.name.endswith("LSTM") else Layout.STATES
-            return (Layout.ROWS, states)
-        if first and not recurrent and all(tensor(part) is Layout.ROWS or part in FIXED for part in given):
+            return (samples, states)
+        if not recurrent and all(tensor(part) is samples or part in FIXED for part in given):
             # With the weights of attention for each sample, or masks for each.
-            return (Layout.ROWS, Layout.ROWS) if value.name.endswith("MultiheadAttention") else Layout.ROWS
+            return (samples, Layout.ROWS) if value.name.endswith("MultiheadAttention") else samples
         return Layout.UNKNOWN
 
     def remedy(self, layer: ast.AST) -> str:
