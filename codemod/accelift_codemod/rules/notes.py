@@ -105,7 +105,8 @@ class Notes(Rule):
         for loop in draft.blueprint.train_loops:
             step = draft.blueprint.handmade.get(loop)
             dealt = loop.body.index(step.made) + 1 if step is not None and step.made in loop.body else 0
-            for node in self._noise(draft, loop.body[dealt:]):  # what was drawn before is dealt with the batch
+            alone = [s for s in loop.body[dealt:] if step is None or s not in step.again]
+            for node in self._noise(draft, alone):  # what was drawn before, or again, is dealt
                 first.setdefault("noise", node)
         for loop in draft.blueprint.cuts:
             for node in self._noise(draft, loop.body):

@@ -23,6 +23,10 @@ class Shard(Rule):
     or a function of the script that puts several samples together. No network may take part in it, and it may not be
     told what the loop computes; that its parts have a row for each sample, `split_batch` sees.
 
+    Noise that every iteration draws is a batch, too (`z = torch.randn(n, 8)`); and noise, or constants, of as many rows
+    as a batch belong to it (`real = torch.ones(n, 1)`). They are dealt where they are made, also when they are made
+    again in the same iteration, as for the generator of a GAN.
+
     `split_batch` takes the batch that the main process made, so all processes train on one order of the data, and
     `backward` weights a last, smaller batch. On one process it returns the batch itself. If the loop hands its batches
     to a function that trains on them, and nothing else calls it, that function begins with its rows of them.
@@ -64,15 +68,17 @@ for i in range(0, len(X), 32):
             if step.whole:
                 yield from self._whole(draft, step)
                 continue
-            names = ", ".join(step.names)
-            yield draft.edit(
-                _RULE,
-                step.made or step.first,
-                Operation.AFTER if step.made is not None else Operation.BEFORE,
-                "a process computes its rows of the batch",
-                f"{names} = {{accelerator}}.split_batch({names})",
-                need=Need.STRONG,
-            )
+            made = {step.made or step.first: step.names, **step.again}
+            for statement, variables in made.items():
+                names = ", ".join(variables)
+                yield draft.edit(
+                    _RULE,
+                    statement,
+                    Operation.BEFORE if statement is step.first and step.made is None else Operation.AFTER,
+                    "a process computes its rows of the batch",
+                    f"{names} = {{accelerator}}.split_batch({names})",
+                    need=Need.STRONG,
+                )
 
     def _whole(self, draft: Draft, step: Step) -> Iterator[Edit | Finding]:
         """The rows of data that every step computes on are dealt once, before the loop, under names of their own."""

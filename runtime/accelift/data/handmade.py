@@ -42,7 +42,12 @@ def split_batch(batch: tuple[Any, ...], gradient_state: GradientState, state: Pa
     share = share_out(len(whole[0]), state.num_processes, None)
     gradient_state.by_hand = share
     begin, end = share.spans[state.process_index]
-    return tuple(part[begin:end] for part in whole)
+    return tuple(_like(part[begin:end], own) for part, own in zip(whole, batch, strict=True))
+
+
+def _like(share: Any, whole: Any) -> Any:
+    """A share by which gradients can be taken if they can by the whole: by the inputs of a network."""
+    return share.requires_grad_() if isinstance(whole, Tensor) and whole.requires_grad else share
 
 
 def _rows(part: Any) -> int:

@@ -176,6 +176,8 @@ def parts_of_a_batch_made_by_hand() -> None:
     assert acc.gather_for_metrics(x).tolist() == list(range(rows))
     words = [str(n) for n in range(rows)]
     assert acc.split_batch(words) == [str(n) for n in x.tolist()]
+    given = acc.split_batch(torch.ones(rows, 2).requires_grad_())  # of which gradients can be taken
+    assert torch.autograd.grad(given.pow(2).sum(), given)[0].tolist() == [[2, 2]] * len(x)
     with raises(ValueError, "these have 4 and 5"):
         acc.split_batch(torch.zeros(4), torch.zeros(5))
     for wrong in (torch.tensor(1.0), "text", 3):

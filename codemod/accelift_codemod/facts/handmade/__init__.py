@@ -178,6 +178,17 @@ class Handmade:
     # ---- one loop
 
     def _step(self, node: ast.For | ast.While) -> Step:
+        """One loop; noise that it draws in every iteration is a batch, or belongs to one that has as many rows."""
+        sized = self.layouts.sized
+        sized.forget()
+        plain = self._tried(node)
+        if plain.names or not sized.suppose():
+            return plain
+        drawn = self._tried(node)
+        sized.forget()
+        return drawn if drawn.names else plain
+
+    def _tried(self, node: ast.For | ast.While) -> Step:
         step = Step(BatchLoop(node, (), True, self.index.function(node), True))
         try:
             if isinstance(node, ast.For) and self._dealt(step, node):
@@ -298,7 +309,10 @@ class Handmade:
             self.layouts.step(statement, env)
             picks = self.layouts.picks
             gained = [n for n in stores(statement) if has_rows(env.get(n, Layout.CONST))]
-            if picks and gained:
+            if computing is not None and self._more(step, node, statement, {n: env[n] for n in gained}):
+                step.picks += (p for p in picks if p not in step.picks)
+                step.again[statement] = tuple(gained)
+            elif picks and gained:
                 step.picks += (p for p in picks if p not in step.picks)
                 rows |= set(picks.values())
                 ends = [statement]
@@ -322,6 +336,15 @@ class Handmade:
         if len(rows) > 1:
             raise NotProved(step.picks[0], "and it cannot be proved that its parts have the same number of rows")
         return ends
+
+    def _more(self, step: Step, node: ast.For | ast.While, statement: ast.stmt, made: Environment) -> bool:
+        """Whether a statement makes as many rows again, for what comes after it in the same iteration."""
+        fresh = set(self.layouts.picks.values())
+        if not isinstance(statement, ast.Assign) or not made or fresh != {self.layouts.sized.rows}:
+            return False
+        if any(part is not Layout.ROWS for part in made.values()) or made.keys() & self.start(node).keys():
+            return False
+        return not any(has_rows(step.before[-1].get(n.id, Layout.CONST)) for n in loads(statement.value))
 
 
 def _assigns(statement: ast.stmt, names: set[str]) -> bool:

@@ -64,6 +64,9 @@ class Proof:
             except NotProved:
                 if end is ends[-1]:
                     raise
+        for statement, names in step.again.items():
+            step.again[statement] = tuple(name for name in names if self.read_later(node, statement, name))
+        step.again = {statement: names for statement, names in step.again.items() if names}
         for call in self.facts.loops.backwards_in(node, innermost=True):
             self.loss(step, call)
 
@@ -132,6 +135,7 @@ class Proof:
 
     def flow(self, step: Step, place: int) -> None:
         """What is done with the rows must be done with each by itself, and leave nothing behind."""
+        shares = {*step.names, *(name for names in step.again.values() for name in names)}
         for statement, env in zip(step.body[place + 1 :], step.before[place + 1 :], strict=True):
             for n in walk(statement):
                 if isinstance(n, (ast.If, ast.While, ast.IfExp)):
@@ -140,7 +144,7 @@ class Proof:
                     known = self.handmade.environment(step, n) or env
                     if written_by_rows(self.handmade, step, n, known):
                         raise NotProved(n, f"and `{self.facts.segment(n)}` is written by the rows of the batch")
-                elif isinstance(n, ast.Name) and n.id in step.names and isinstance(n.ctx, ast.Load):
+                elif isinstance(n, ast.Name) and n.id in shares and isinstance(n.ctx, ast.Load):
                     around = self.index.statement(n)
                     if isinstance(around, ast.Expr) and not self.computes(around):
                         raise NotProved(n, f"and `{n.id}` is also used in `{self.facts.segment(around)}`")

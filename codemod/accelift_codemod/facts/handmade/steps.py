@@ -35,8 +35,9 @@ class Step:
 
     `picks` are the expressions that pick the rows of its batches. If they can be shared out, the variables `names` hold
     them after the statement `made`, and all that is computed from these is computed row by row, up to losses that are
-    means or sums over the rows; else `obstacle` says why not. Without picks, if every step computes on the same data
-    and the rows of these can be shared out before the loop, `whole` are the variables that hold them, with their reads;
+    means or sums over the rows; else `obstacle` says why not. The statements `again` make as many rows once more, as
+    new noise for a generator, in the variables beside them. Without picks, if every step computes on the same data and
+    the rows of these can be shared out before the loop, `whole` are the variables that hold them, with their reads;
     what stands `apart` looks at all of them, and `gathered` are computed for each row and used after the loop, for all
     of them. If the loop hands its batches to a `function` that trains on them, `names` are parameters of that.
     """
@@ -47,6 +48,7 @@ class Step:
     picks: list[ast.expr] = field(default_factory=list)
     names: tuple[str, ...] = ()
     made: ast.stmt | None = None
+    again: dict[ast.stmt, tuple[str, ...]] = field(default_factory=dict)
     whole: dict[str, list[ast.Name]] = field(default_factory=dict)
     apart: frozenset[ast.AST] = frozenset()
     gathered: tuple[str, ...] = ()
@@ -68,7 +70,7 @@ class Step:
     def local(self) -> set[str]:
         """The variables of the loop that are of a share of the batch only, before anything is computed from these."""
         if self.function is None:
-            return set(self.names)
+            return {*self.names, *(name for names in self.again.values() for name in names)}
         found: set[str] = set()
         for statement in (s for s in self.loop.body if any(c in self.sites for c in walk(s))):
             call = statement.value if isinstance(statement, ast.Expr) else None

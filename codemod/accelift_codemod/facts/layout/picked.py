@@ -14,6 +14,7 @@ from accelift_codemod.facts.layout.choosing import PERMUTES
 from accelift_codemod.facts.layout.interpreter import Layouts
 from accelift_codemod.facts.layout.modules import Modules
 from accelift_codemod.facts.layout.products import flattened
+from accelift_codemod.facts.layout.sized import Sized, shape_drawn
 from accelift_codemod.facts.layout.sources import Sources
 from accelift_codemod.facts.layout.strides import Strides
 from accelift_codemod.facts.objects import Objects
@@ -85,6 +86,7 @@ class Picked(Layouts):
         self.modules = _Modules(self)
         self.picks: dict[ast.expr, str] = {}
         self.drew = False  # whether random numbers were drawn for the rows that were picked
+        self.sized = Sized(self)
         self._lost: list[ast.expr] = []
         self._loop: ast.AST | None = None
         self._strides = Strides(self.resolver, None)
@@ -113,10 +115,13 @@ class Picked(Layouts):
 
     def _pick(self, node: ast.expr, rows: str) -> Shape:
         self.picks[node] = rows
+        self.sized.picked.add(rows)
         return Layout.ROWS
 
     def step(self, statement: ast.stmt, env: Environment, frame: Frame | None = None) -> None:
         source = self._sources.of(statement, self._loop, env) if frame is None else None
+        if frame is None:
+            self.sized.within = self._loop if isinstance(statement, ast.Assign) else None
         frame = frame or Frame(None)
         filled = self._filled(statement, env, frame) if isinstance(statement, ast.For) else set()
         super().step(statement, env, frame)
@@ -204,6 +209,9 @@ class Picked(Layouts):
             self._lost.append(node)
         if found in (Layout.PICKED, Layout.PIECES, Layout.PIECE, Layout.PIECED):
             return Layout.UNKNOWN  # rows of another kind than those that the code picks
+        if self.sized.rows and found not in FIXED and (frame is None or frame.owner is None):
+            if self.sized.meets_data(node, env):
+                return Layout.UNKNOWN
         if found is Layout.ROWS and isinstance(node, ast.BinOp):
             for side, other in ((node.left, node.right), (node.right, node.left)):
                 for_rows = self._made_for_rows(other, env) or self._draws(side)
@@ -273,7 +281,7 @@ class Picked(Layouts):
             states = [self.read(part, env, frame) for part in parts[1:]]
             if not states or not all(map(_columns, states)):
                 return Layout.UNKNOWN  # of two dimensions, the rows may be the steps of one sequence
-        if found not in FIXED and self._trains(call) and any(self._made_for_rows(part, env) for part in parts):
+        if found not in FIXED and self.trains(call) and any(self._made_for_rows(part, env) for part in parts):
             return Layout.UNKNOWN
         each = found is Layout.ROWS and self._compares(call, qualified)  # a loss for each sample
         if (found in SCALARS or each) and not isinstance(self._runs(call), FUNCTIONS):
@@ -297,7 +305,10 @@ class Picked(Layouts):
         if module == "torch" and name in torch_ops.SIZED - {"randint"}:
             made = self._made(sizes, env, frame)
             self.drew |= made is Layout.ROWS and name in _TORCH_CHANCE
-            return made
+            return self._as_sized(call, sizes, env) if made is Layout.UNKNOWN else made
+        shape = shape_drawn(call, name) if module in ("torch", "numpy.random") else []
+        if shape:
+            return self._as_sized(call, shape, env)
         if qualified == "torch.randint":
             size = next((a for a in sizes if isinstance(a, (ast.Tuple, ast.List))), argument(call, None, "size"))
         elif qualified in _DRAWS:
@@ -311,6 +322,10 @@ class Picked(Layouts):
         if size is None or frame.owner is not None or self.read(size, env, frame) not in FIXED:
             return Layout.UNKNOWN
         return self._pick(call, f"size {ast.unparse(size)}")
+
+    def _as_sized(self, call: ast.Call, sizes: list[ast.expr], env: Environment) -> Shape:
+        rows = self.sized.of(call, sizes, env)
+        return self._pick(call, rows) if rows is not None else Layout.UNKNOWN
 
     def _made(self, sizes: list[ast.expr], env: Environment, frame: Frame) -> Shape:
         """A tensor of a size that is told: for each row of the batch, or for no batch at all."""
@@ -340,7 +355,7 @@ class Picked(Layouts):
         names = {v.name.rpartition(".")[2] for v in self.dimensions.layers(call.func)}
         return bool(names & torch_ops.RECURRENT)
 
-    def _trains(self, call: ast.Call) -> bool:
+    def trains(self, call: ast.Call) -> bool:
         """Whether a call is one of a network or a loss."""
         return bool(self.objects.models(self.calls.network(call))) or self._is_loss(call)
 
@@ -383,7 +398,7 @@ class Picked(Layouts):
         builtin = self.resolver.builtin(call.func)
         if builtin is not None:
             return builtin not in _FOREIGN
-        if isinstance(self._runs(call), FUNCTIONS) or self._trains(call):
+        if isinstance(self._runs(call), FUNCTIONS) or self.trains(call):
             return True  # it was interpreted, or is of a library
         func = call.func
         if isinstance(func, ast.Attribute) and func.attr in _OF_NETWORKS and self.objects.models(func.value):
