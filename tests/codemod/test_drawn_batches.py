@@ -1,4 +1,4 @@
-"""Batches that are drawn, or that have noise and constants of their size beside them: shared out on request."""
+"""Batches that are drawn, cut across all rows, or that have noise and constants beside them: shared out on request."""
 
 from __future__ import annotations
 
@@ -110,3 +110,32 @@ def test_noise_for_something_else(more: str) -> None:
 def test_noise_that_is_none_of_the_batch(forward: str) -> None:
     slots = {"before": "z = torch.zeros(n, 8)", "move": f"{PICKED}\nreal = torch.ones(n, 3)"}
     assert unchanged(script(**OPEN, **slots, forward=forward), shard_manual=True).code == "DATA-UNSHARDED"
+
+
+APART = "loss = F.mse_loss(model(x), y)"
+STEPS = """\
+def get_batch(source, start):
+    size = min(8, source.size(1) - 1 - start)
+    return source[:, start : start + size], source[:, start + 1 : start + size + 1].contiguous()
+"""
+
+
+@pytest.mark.parametrize("move", ["x, y = X[:, i : i + 8], X[:, i + 1 : i + 9]", "x, y = get_batch(X, i)"])
+def test_steps_of_sequences_that_all_have(move: str) -> None:
+    """A batch has the same rows in each iteration, and other columns."""
+    output = converted(script(**OPEN, definitions=STEPS, move=move, forward=APART), shard_manual=True)
+    assert f"        {move}\n        x, y = accelerator.split_batch(x, y)\n" in output
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"move": "x, y = X[:, i], X[:, i + 1]"},  # one dimension
+        {"move": "x, y = X[2:, i : i + 8], X[2:, i + 1 : i + 9]"},
+        {"move": "x = X[:, i : i + 8]", "before": "y = torch.load('y.pt')"},
+        {"move": "x, y = X[:, i : i + 8], X[:8, i + 1 : i + 9]"},
+        {"move": "x, y = X[:, i : i + 8], X[:, i + 1 : i + 9]", "forward": "loss = F.mse_loss(model(x).mean(0), y[0])"},
+    ],
+)
+def test_steps_of_sequences_that_are_cut_otherwise(slots: dict[str, str]) -> None:
+    assert unchanged(script(**{**OPEN, "forward": APART, **slots}), shard_manual=True).code == "DATA-UNSHARDED"

@@ -23,9 +23,10 @@ class Shard(Rule):
     or a function of the script that puts several samples together. No network may take part in it, and it may not be
     told what the loop computes; that its parts have a row for each sample, `split_batch` sees.
 
-    Noise that every iteration draws is a batch, too (`z = torch.randn(n, 8)`); and noise, or constants, of as many rows
-    as a batch belong to it (`real = torch.ones(n, 1)`). They are dealt where they are made, also when they are made
-    again in the same iteration, as for the generator of a GAN.
+    It may have the same rows each time, and other steps of them (`source[:, i : i + 32]`). Noise that every iteration
+    draws is a batch, too (`z = torch.randn(n, 8)`); and noise, or constants, of as many rows as a batch belong to it
+    (`real = torch.ones(n, 1)`). They are dealt where they are made, also when they are made again in the same
+    iteration, as for the generator of a GAN.
 
     `split_batch` takes the batch that the main process made, so all processes train on one order of the data, and
     `backward` weights a last, smaller batch. On one process it returns the batch itself. If the loop hands its batches

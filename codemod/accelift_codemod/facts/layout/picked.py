@@ -17,6 +17,7 @@ from accelift_codemod.facts.layout.products import flattened
 from accelift_codemod.facts.layout.sized import Sized, shape_drawn
 from accelift_codemod.facts.layout.sources import Sources
 from accelift_codemod.facts.layout.strides import Strides
+from accelift_codemod.facts.layout.subscripts import is_whole
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.signatures import argument
 from accelift_codemod.facts.tree import children, walk
@@ -233,8 +234,10 @@ class Picked(Layouts):
         if isinstance(first, ast.Slice) and self.permutes(node.value) and first.upper is not None:
             fixed = first.lower is None and self.read(first.upper, env, frame) in FIXED
             return self._pick(node, f"size {ast.unparse(first.upper)}") if fixed else Layout.UNKNOWN
-        if base in FIXED and any(self._changes(other, env, frame) for other in others):
-            return Layout.UNKNOWN
+        changing = [other for other in others if self._changes(other, env, frame)] if base in FIXED else []
+        if changing:
+            steps = is_whole(first) and all(isinstance(other, ast.Slice) for other in changing) and frame.owner is None
+            return self._pick(node, f"rows of {ast.unparse(node.value)}") if steps else Layout.UNKNOWN
         if base in FIXED and isinstance(first, ast.Slice) and self._changes(first, env, frame):
             rows = self._strides.rows(first) if frame.owner is None else None
             return self._pick(node, f"slice of {rows}") if rows is not None else Layout.UNKNOWN

@@ -79,7 +79,7 @@ class Subscripts:
             return self._of_columns(places, env, frame)
         if base in (Layout.ROWS, *ALTERED) and self._place(places[0], env, frame) is Layout.UNSURE:
             return Layout.UNSURE
-        if base is Layout.PLACES and isinstance(node.slice, ast.Tuple) and _whole(places[0]):
+        if base is Layout.PLACES and isinstance(node.slice, ast.Tuple) and is_whole(places[0]):
             return base  # `places[:, None]`
         if base is Layout.RATE:
             return Layout.MIXED
@@ -91,7 +91,7 @@ class Subscripts:
                 return Layout.MIXED
             if isinstance(places[0], ast.Constant) and places[0].value is None and all(map(_whole, places[1:2])):
                 return Layout.COLUMNS
-            return base if _whole(places[0]) else self._chosen(places, env, frame)
+            return base if is_whole(places[0]) else self._chosen(places, env, frame)
         if base is Layout.UNKNOWN and len(places) > 1 and all(map(_is_place, places)):
             return self._chosen(places, env, frame)
         if base in FIXED and isinstance(node.slice, ast.Tuple) and all(self._fixed(p, env, frame) for p in places):
@@ -147,6 +147,6 @@ def _is_place(place: ast.expr) -> bool:
     return isinstance(place, (ast.Name, ast.Subscript, ast.Attribute))
 
 
-def _whole(place: ast.expr) -> bool:
+def is_whole(place: ast.expr) -> bool:
     """Whether a part of a subscript takes all of a dimension."""
     return isinstance(place, ast.Slice) and place.lower is place.upper is place.step is None
