@@ -89,7 +89,7 @@ class Subscripts:
         if base in (Layout.ROWS, *ALTERED):
             if any(self._place(place, env, frame) is Layout.MIXED for place in places[1:]):
                 return Layout.MIXED
-            if isinstance(places[0], ast.Constant) and places[0].value is None and all(map(_whole, places[1:2])):
+            if isinstance(places[0], ast.Constant) and places[0].value is None and all(map(is_whole, places[1:2])):
                 return Layout.COLUMNS
             return base if is_whole(places[0]) else self._chosen(places, env, frame)
         if base is Layout.UNKNOWN and len(places) > 1 and all(map(_is_place, places)):
@@ -104,7 +104,7 @@ class Subscripts:
     def _of_columns(self, places: list[ast.expr], env: Environment, frame: Frame) -> Shape:
         """What is taken of what has the samples in dimension 1: all of them, of one of the things in dimension 0."""
         first, others = places[0], places[1:]
-        if not all(map(_whole, others[:1])):
+        if not all(map(is_whole, others[:1])):
             return Layout.UNKNOWN
         if isinstance(first, ast.Slice):
             return Layout.COLUMNS
