@@ -579,7 +579,17 @@ def greatest(samples):
 
 
 def stack(samples):
-    return torch.stack([s[0] for s in samples]), torch.stack([s[1] for s in samples])"""
+    return torch.stack([s[0] for s in samples]), torch.stack([s[1] for s in samples])
+
+
+def renamed(samples):
+    pad = torch.nn.utils.rnn.pad_sequence
+    return pad([s[0] for s in samples]).transpose(0, 1), torch.stack([s[1] for s in samples])
+
+
+def otherwise(samples):
+    pad = torch.stack
+    return pad([s[0] for s in samples]), pad([s[1] for s in samples])"""
 PADDED = ["BATCH-PADDED"]
 
 
@@ -596,6 +606,8 @@ PADDED = ["BATCH-PADDED"]
         ("stack", []),
         ("fixed", []),
         ("greatest", []),
+        ("renamed", PADDED),
+        ("otherwise", []),
     ],
 )
 def test_batches_that_are_padded_to_their_longest_sample(collate: str, codes: list[str]) -> None:

@@ -67,3 +67,44 @@ def test_one_particular_gpu_in_a_dict_is_told(how: str, given: str, told: list[s
     trainer = TRAINER.replace("epochs=2):", "where=None):\n        self.noise = torch.rand(3).to(where)")
     parts = PARTS.replace("}", f', "where": {given}}}')
     assert severities(spread(how.format(parts), trainer), "DEV-LEFT") == told
+
+
+OWN = """
+
+class Own(Trainer):
+    def __init__(self, {taken}):
+        super().__init__({given})
+        self.seen = 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("taken", "given", "how"),
+    [
+        ("*args, **kwargs", "*args, **kwargs", "model, optimizer, loader"),
+        ("*args, **kwargs", "*args, **kwargs", "model, loader=loader, optimizer=optimizer"),
+        ("*args, weight=None, **kwargs", "*args, **kwargs", "model, optimizer, loader=loader, weight=3"),
+        ("weight, *args", "*args, epochs=3", "2, model, optimizer, loader"),
+        ("model, *args", "model, *args", "model, optimizer, loader"),
+        ("model, **others", "model, **others", "model, optimizer=optimizer, loader=loader"),
+    ],
+)
+def test_a_constructor_that_hands_on_what_it_is_given(taken: str, given: str, how: str) -> None:
+    text = converted(spread(f"Own({how}).fit()", TRAINER + OWN.format(taken=taken, given=given)))
+    assert f"{PREPARED}Own({how}).fit()" in text
+    assert "accelerator.backward(F.cross_entropy(self.model(x), y))" in text
+
+
+@pytest.mark.parametrize(
+    ("taken", "given", "how"),
+    [
+        ("*args", "*args[:3]", "model, optimizer, loader, 3"),
+        ("*args", "*(args := args)", "model, optimizer, loader"),
+        ("**kwargs", "**kwargs); kwargs.clear(", "model=model, optimizer=optimizer, loader=loader"),
+        ("*args", "*args", "*read()"),
+        ("*args, **kwargs", "*args, **kwargs", "model, optimizer, **read()"),
+    ],
+)
+def test_a_constructor_that_may_hand_on_something_else(taken: str, given: str, how: str) -> None:
+    definitions = f"from reading import read\n\n\n{TRAINER}{OWN.format(taken=taken, given=given)}"
+    assert unchanged(spread(f"Own({how}).fit()", definitions)).code == "LOADER-UNKNOWN"

@@ -31,7 +31,7 @@ _STEPS = 3  # of variables
 def pads(resolver: Resolver, node: ast.AST) -> bool:
     """Whether an expression pads samples to the longest one, or is the greatest or least of their lengths."""
     if isinstance(node, ast.Call):
-        if resolver.qualified(node.func) in _PADS or is_told_to_pad(node):
+        if resolver.library_function(node.func) in _PADS or is_told_to_pad(node):
             return True
         return _is_extreme(resolver, node) or _of_first(resolver, node)
     if isinstance(node, ast.Subscript):

@@ -90,7 +90,7 @@ def _is_padded(draft: Draft, node: ast.expr) -> bool:
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _FORMS:
         node = node.func.value
     if isinstance(node, ast.Call):
-        return draft.facts.resolver.qualified(node.func) == PAD_SEQUENCE
+        return draft.facts.resolver.library_function(node.func) == PAD_SEQUENCE
     bound = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
     values = [b.value for b in bound if b.how is How.ASSIGN and not b.path and b.value is not None]
     calls = [v for v in values if isinstance(v, ast.Call)]

@@ -173,7 +173,7 @@ def _cuts(facts: Facts, node: ast.AST) -> bool:
     sizes = (size for size in (length_taken(node), *_sizes(facts, node)) if size is not None)
     if any(_longest(facts, size, 2) for size in sizes):
         return True
-    if not isinstance(node, ast.Call) or facts.resolver.qualified(node.func) != PAD_SEQUENCE:
+    if not isinstance(node, ast.Call) or facts.resolver.library_function(node.func) != PAD_SEQUENCE:
         return False
     padded = facts.resolver.argument(node, 0, "sequences")
     return padded is not None and _of_batch(facts, padded)
@@ -211,7 +211,7 @@ def _goes_by_samples(facts: Facts, loop: ast.AST) -> bool:
 
 def unpacks(facts: Facts, call: ast.Call) -> bool:
     """Whether a call pads packed sequences to the longest of them."""
-    unpacks = facts.resolver.qualified(call.func) == "torch.nn.utils.rnn.pad_packed_sequence"
+    unpacks = facts.resolver.library_function(call.func) == "torch.nn.utils.rnn.pad_packed_sequence"
     return unpacks and facts.resolver.argument(call, 3, "total_length") is None
 
 

@@ -18,6 +18,7 @@ from accelift_codemod.facts.classes import Classes, is_class_method, is_static
 from accelift_codemod.facts.computing import only_computes
 from accelift_codemod.facts.contents import Contents
 from accelift_codemod.facts.expressions import Expressions
+from accelift_codemod.facts.handing_on import handed_on
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Binding, Function, How, Index
 from accelift_codemod.facts.instances import is_property
 from accelift_codemod.facts.memo import memoised
@@ -173,20 +174,21 @@ class Resolver(Classes):
 
     def bind(self, call: ast.Call, function: Function) -> dict[str, ast.expr] | None:
         """Arguments by parameter name, for the parameters the call gives; None if `*` or `**` hides them."""
-        return signatures.bind(self.whole(call), function, self._is_bound(call, function))
+        return signatures.bind(self.whole(call), function, self.is_bound(call, function))
 
     def said(self, call: ast.Call, function: Function, name: str) -> ast.expr | None:
         """What a call that hides other arguments by `*` or `**` says itself that a parameter is given."""
-        return signatures.told(self.whole(call), function, self._is_bound(call, function)).get(name)
+        return signatures.told(self.whole(call), function, self.is_bound(call, function)).get(name)
 
     def whole(self, call: ast.Call) -> ast.Call:
         """A call with what `functools.partial` has given the function before; itself, if there is no such thing."""
         made = {v.origin for v in self.values(call.func)} & self.partials if self.partials else set()
         origin = made.pop() if len(made) == 1 else None
         call = signatures.with_partial(call, origin) if isinstance(origin, ast.Call) else call
-        if all(k.arg for k in call.keywords):
+        if signatures.is_told(call):
             return call
-        return ast.Call(call.func, call.args, [part for k in call.keywords for part in self.written_out(k)])
+        written = [part for k in call.keywords for part in self.written_out(k)]
+        return handed_on(self, call) or ast.Call(call.func, call.args, written)
 
     @cached_property
     def partials(self) -> set[ast.AST]:
@@ -210,7 +212,7 @@ class Resolver(Classes):
             found.append(given.get(name, unsaid) if given is not None else self.said(call, function, name))
         return found
 
-    def _is_bound(self, call: ast.Call, function: Function) -> bool:
+    def is_bound(self, call: ast.Call, function: Function) -> bool:
         """Whether what a call runs has its first parameter already: methods of an object, `__init__` by its class.
 
         A method that is read from its class (`Net.forward(net, x)`) is given its object by the call.
