@@ -8,6 +8,7 @@ from accelift_codemod.facts import Facts, Role, library, position
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.handmade.steps import Step
 from accelift_codemod.facts.handmade.unknown import Lacking, in_no_loop
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Finding, Severity
 
@@ -69,6 +70,14 @@ def _not_followed(facts: Facts, backward: ast.Call) -> Finding:
             "its backward pass is in no loop, so there are no batches to share out",
             "keep it on one process; convert the script that trains",
         )
+    step = _stepping(facts, backward)
+    if step is not None:
+        return _finding(
+            step,
+            f"its backward pass is in what an optimizer runs as often as it needs a loss (`{facts.short(step)}`), "
+            "and no DataLoader feeds it: every process would train on the same data",
+            "keep it on one process, or train on batches of a DataLoader, one step for each",
+        )
     unknown = Lacking(facts).unknown(backward)
     loop = next((n for n in facts.index.enclosing_loops(unknown)), None) if unknown is not None else None
     dealt = isinstance(unknown, ast.Name) and isinstance(loop, ast.For) and unknown.id in stores(loop.target)
@@ -106,6 +115,17 @@ def _not_followed(facts: Facts, backward: ast.Call) -> Finding:
 def bare(facts: Facts, backward: ast.Call) -> ast.expr | None:
     """Where a tensor is made that a script differentiates by in a loop, or is said to be one, if no network trains."""
     return _bare(facts) if not facts.objects.trained and not in_no_loop(facts.handmade, backward) else None
+
+
+def _stepping(facts: Facts, backward: ast.Call) -> ast.Call | None:
+    """The step of an optimizer that is handed the function of a backward pass: `optimizer.step(closure)`."""
+    function = facts.index.function(backward)
+    for reference in facts.references(function) if isinstance(function, FUNCTIONS) else ():
+        call = facts.index.parents.get(reference)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "step":
+            if reference in call.args:
+                return call
+    return None
 
 
 def _bare(facts: Facts) -> ast.expr | None:

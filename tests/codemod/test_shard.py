@@ -1153,6 +1153,13 @@ def test_a_function_that_no_loop_alone_hands_every_batch(slots: dict[str, str]) 
 
 # What is lacking where the data have no form that is known: other slots of a loop over epochs alone, and the reason.
 PAIRS = "pairs = [(X[i], Y[i]) for i in range(70)]"
+CLOSURE = """\
+def closure():
+    optimizer.zero_grad()
+    loss = F.mse_loss(model(X), Y)
+    loss.backward()
+    return loss
+"""
 LACKING = [
     ({"epochs": "if True:", "loop": "if True:", "forward": STRICT}, "its backward pass is in no loop"),
     (
@@ -1218,6 +1225,13 @@ LACKING = [
         },
         "its network computes on a graph (`GCNConv`)",
     ),
+    (
+        {"forward": CLOSURE, "backward": "", "step": "optimizer.step(closure)"},
+        "what an optimizer runs as often as it needs a loss (`optimizer.step(closure)`), and no DataLoader feeds it",
+    ),
+    ({"forward": CLOSURE, "backward": "", "step": "report(closure)"}, "no DataLoader feeds the training: every"),
+    # no number by which it is taken
+    ({"forward": "loss = F.mse_loss(model(X[k - 1]), Y[k])", "loop": "for k in range(9):"}, "by way of `X[k - 1]`"),
 ]
 
 

@@ -110,7 +110,7 @@ class Picked(Layouts):
         self.begin(loop)
         self._lost = []
         self.read(node, env)
-        lost = [n for n in self._lost if not isinstance(n, (ast.Name, ast.Constant, ast.Slice))]
+        lost = [n for n in self._lost if not isinstance(n, (ast.Name, ast.Constant, ast.Slice)) and not _counts(n)]
         taken = (n for n in lost if not isinstance(self.index.statement(n), ast.Expr))
         return next(taken, lost[0] if lost else None)
 
@@ -417,6 +417,16 @@ class Picked(Layouts):
             if value.role is Role.MODEL and isinstance(value.declaration, ast.ClassDef):
                 return self.resolver.method(value.declaration, "forward")
         return None
+
+
+def _counts(node: ast.expr) -> bool:
+    """Whether an expression is a size, or perhaps the number of a place: `x.shape[0]`, `i - 1`."""
+    of = node.value if isinstance(node, ast.Subscript) else node
+    if isinstance(of, ast.Attribute):
+        return of.attr == "shape"
+    sides = (node.left, node.right) if isinstance(node, ast.BinOp) else ()
+    plain = all(isinstance(side, (ast.Name, ast.Constant)) for side in sides)
+    return plain and any(isinstance(side, ast.Constant) for side in sides)
 
 
 def _columns(value: Shape) -> bool:
