@@ -389,6 +389,27 @@ def test_what_is_collected(kept: str, after: list[str] | str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "whole"),
+    [
+        ("table[t][p] += 1", True),
+        ("n += int(p == t)", True),
+        ("if p == t:\n        table[t] += 1\n        n += 1", True),
+        ("label = t\n    table[label].append(p)", True),
+        ("table[t][p] += loss.item()", False),  # that of a share
+        ("table[t][p] += 1\n    if p == t:\n        break", False),
+        ("table[t] += model(x)[0].item()", False),
+    ],
+)
+def test_samples_one_by_one(body: str, whole: bool) -> None:
+    loop = "for p, t in zip({}.tolist(), {}.tolist()):\n    "
+    kept = f"pred = out.argmax(1)\n{loop.format('pred', 'y')}{body}"
+    text = run(kept=kept, result="table, n").replace("losses = []", "table = [[0] * 3 for _ in range(3)]")
+    gathered = loop.format("accelerator.gather_for_metrics(pred)", "accelerator.gather_for_metrics(y)").rstrip()
+    assert (gathered in converted(text)) is whole
+    assert ("METRIC-LOCAL" not in findings(text)) is whole
+
+
+@pytest.mark.parametrize(
     ("made", "kept", "whole"),
     [
         ("timm.create_model('resnet18')", "total += (out.argmax(1) == y).sum().item()", True),

@@ -191,7 +191,7 @@ class _Rows:
         statement = self.draft.facts.index.statement(load)
         if self._is_counted(load, statement):
             return False
-        if statement in self.joined:
+        if statement in self.joined or not self.joined.isdisjoint(self.draft.facts.index.ancestors(statement)):
             return True
         own = stores(statement) | filled(self.draft, statement, self.local)
         if not isinstance(statement, (ast.Expr, ast.AugAssign)) and not (isinstance(statement, ast.Assign) and own):

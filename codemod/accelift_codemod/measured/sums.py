@@ -19,6 +19,7 @@ from accelift_codemod.measured.filling import FILLING, filled, given_to, places
 from accelift_codemod.measured.held_outside import reads_elsewhere
 from accelift_codemod.measured.joined_rows import from_all_rows
 from accelift_codemod.measured.numbers import number_of
+from accelift_codemod.measured.one_by_one import over_samples
 from accelift_codemod.measured.onward import targets
 from accelift_codemod.measured.taken import counts_beside, numbers_in, taken_of_all, written
 from accelift_codemod.plan import Assumption, Edit, Need, Operation
@@ -155,10 +156,19 @@ def reduced(
     Empty if it is not known of all the statements that set it or add to it how they depend on the batch, or if some
     processes may run one that others do not.
     """
-    if any(_apart(draft, loop, statement, local) for statement in statements):
+    whole = {s: _over_samples(draft, loop, s, local) if rows else [] for s in statements}
+    if any(_apart(draft, loop, statement, local) for statement in statements if not whole[statement]):
         return []
-    edits = [_reduced(draft, loop, s, s.value, local, rows) for s in statements]
+    edits = [whole[s] or _reduced(draft, loop, s, s.value, local, rows) for s in statements]
     return [edit for some in edits for edit in some] if all(edits) else []
+
+
+def _over_samples(draft: Draft, loop: BatchLoop, statement: ast.stmt, local: set[str]) -> list[Edit]:
+    """The edits that have the loop over single samples around a statement go over those of all processes."""
+    around = over_samples(draft, loop, statement, local)
+    if around is None or _apart(draft, loop, around, local - stores(around)):
+        return []
+    return from_all_rows(draft, loop, around, around.iter, local)
 
 
 def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[str], rows: bool = True) -> list[Edit]:
@@ -175,9 +185,13 @@ def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[st
         elif isinstance(statement, FILLING) and name in filled(draft, statement, local):
             puts.append((statement, given_to(statement)))
         elif isinstance(statement, FILLING) and name in filled(draft, statement, local, chosen=True):
-            if _apart(draft, loop, statement, local - {name}):
+            if rows and _over_samples(draft, loop, statement, local):
+                puts.append((statement, []))
+            elif _apart(draft, loop, statement, local - {name}):
                 return []  # what it puts there is the same everywhere, but not that it does
-    edits: list[Edit] = []
+    whole = {s: _over_samples(draft, loop, s, local) if rows else [] for s, _ in puts}
+    edits = [edit for made in whole.values() for edit in made]
+    puts = [(statement, given) for statement, given in puts if not whole[statement]]
     if any(local & {n.id for n in loads(place)} for statement, _ in puts for place in places(statement)):
         return []  # processes put it into different entries
     within = (n for _, given in puts for part in given for n in walk(part))
