@@ -87,3 +87,52 @@ def test_two_commands_that_train_have_no_place_together() -> None:
         unchanged(text.replace("@app.command()\ndef test(", f"{again}\n\n@app.command()\ndef test(")).code
         == "PREP-NO-POINT"
     )
+
+
+REGISTRY = """\
+class Events:
+    def __init__(self):
+        self.kept = []
+
+    def on(self, function):
+        self.kept.append(function)
+        return function
+
+    def same(self, function):
+        return function
+
+
+def on(name):
+    def keep(function):
+        kept[name] = function
+        return function
+    return keep
+
+
+kept = {}
+events = Events()"""
+
+
+@pytest.mark.parametrize(
+    ("decorator", "runs"),
+    [
+        ("events.on", True),
+        ("events.same", False),  # which gives it back, and nothing runs it
+        ("on('end')", True),
+        ("torch.no_grad()", False),  # which does not run it by itself
+        ("register", False),  # of a library: as commands are
+    ],
+)
+def test_functions_that_code_of_the_script_gets_by_decorating_them(decorator: str, runs: bool) -> None:
+    say = f"@{decorator}\ndef say():\n    torch.save(model.state_dict(), 'm.pt')\n    print('saved')"
+    text = script(from_imports="from registry import register", definitions=REGISTRY, before=say)
+    saved = "accelerator.save(accelerator.unwrap_model(model).state_dict(), 'm.pt')\n    accelerator.print('saved')"
+    assert (saved in converted(text)) == runs
+
+
+def test_a_function_that_is_called_runs_where_it_is_called() -> None:
+    definitions = "def keep(function):\n    kept.append(function)\n    return function\n\n\nkept = []\n\n\n"
+    definitions += "@keep\ndef say():\n    print('said')"
+    text = converted(script(definitions=definitions, after="say()"))
+    assert text.index("def say") < text.index("accelerator = Accelerator(")
+    assert "    accelerator.print('said')" in text

@@ -45,6 +45,9 @@ def functions(resolver: Resolver, started: Iterable[Function] = ()) -> frozenset
             for target in _run_by(resolver, owner, name):
                 named.setdefault(home, []).append(target)
                 naming.setdefault(target, []).append(home)
+    for function in index.functions:
+        if isinstance(function, FUNCTIONS) and is_handed_over(resolver, function):
+            named.setdefault(index.function(function), []).append(function)
     if keeping:
         trains = _reached((index.function(call) for call in index.methods.get("backward", ())), naming)
         for user, command in keeping:
@@ -77,6 +80,32 @@ def _reached(start: Iterable[_Home], onwards: Mapping[_Home, Sequence[_Home]]) -
                 found.add(one)
                 queue.append(one)
     return found
+
+
+def is_handed_over(resolver: Resolver, function: Function) -> bool:
+    """Whether code of the script keeps a function that it decorates, and may run it: `@engine.on("epoch")`."""
+    return any(_keeps(resolver, taker) for d in function.decorator_list for taker in _takers(resolver, d))
+
+
+def _takers(resolver: Resolver, decorator: ast.expr) -> Iterator[Function]:
+    """The functions of the script that a decorator hands what it decorates."""
+    if isinstance(decorator, ast.Call):
+        made = resolver.callee(decorator)
+        yield from (n for n in walk(made) if isinstance(n, FUNCTIONS) and n is not made) if made is not None else ()
+    else:
+        yield from (d for v in resolver.values(decorator) if isinstance(d := v.declaration, FUNCTIONS))
+
+
+def _keeps(resolver: Resolver, taker: Function) -> bool:
+    """Whether a function puts what it is given somewhere: `kept[name] = function`, `self.kept.append(function)`."""
+    for name in taker.args.args[-1:]:
+        for read in resolver.index.scopes[taker].loads.get(name.arg, ()):
+            around = resolver.index.parents[read]
+            if isinstance(around, ast.Call) and read in around.args and resolver.qualified(around.func) is None:
+                return True
+            if isinstance(around, ast.Assign) and not all(isinstance(t, ast.Name) for t in around.targets):
+                return True
+    return False
 
 
 def _commands(resolver: Resolver) -> dict[tuple[Scope, str], list[Function]]:

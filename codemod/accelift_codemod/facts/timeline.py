@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Set
 
+from accelift_codemod.facts.executed import is_handed_over
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, position
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.resolve import Resolver
@@ -148,7 +149,8 @@ class Timeline:
             parent = self.index.parents.get(name)
             if not (isinstance(parent, ast.Call) and parent.func is name) and self.resolver.may_be(name, function):
                 found.append(name)
-        return found
+        unseen = not found and not self.resolver.sites(function)
+        return [function] if unseen and is_handed_over(self.resolver, function) else found
 
     @memoised
     def _uncalled(self, attribute: str) -> list[ast.Attribute]:
