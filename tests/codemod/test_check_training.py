@@ -53,6 +53,8 @@ FREE_HERE = FREE.replace("lr=0.1)", "lr=0.1)  # HERE")
 BACKWARD_HERE = "accelerator.backward(loss)  # HERE"
 SKLEARN = "from sklearn.model_selection import train_test_split"
 
+SECOND = "second = Accelerator(gradient_accumulation_steps=1)"
+
 WRONG = {
     "DATA-SPLIT-UNSEEDED": [
         script(
@@ -109,6 +111,7 @@ WRONG = {
         accumulating(
             batch_end="with torch.no_grad(), accelerator.accumulate(model):  # HERE\n    pass", library="accelift"
         ),
+        accumulating(batch_end="with accelerator.accumulate(model):  # HERE\n    pass", after=SECOND),
     ],
     "ACC-CLIP": [
         accumulating(after=f"{CLIPPED}  # HERE"),
@@ -331,6 +334,9 @@ RIGHT = {
     "ACC-TWICE": [
         accumulating(),
         accumulating(epoch_end="with accelerator.accumulate(model):\n    pass"),
+        accumulating(
+            batch_end="with second.accumulate(model):\n    pass\nwith second.accumulate(model):\n    pass", after=SECOND
+        ),
         script(
             device=K,
             forward="if epoch:\n    with accelerator.accumulate(model):\n        loss = model(x).mean()\n"

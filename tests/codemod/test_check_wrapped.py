@@ -49,6 +49,7 @@ FROZEN_OTHER = "other = Weighted()\nfor p in other.parameters():\n    p.requires
         # nothing in these is trained: on GPUs there is no wrapper around them
         (other_model("other = Spectrum()"), []),
         (other_model("other = Weighted()", layer="nn.Sequential(nn.ReLU(), nn.Flatten())"), []),
+        (other_model("other = Weighted()", layer="from_elsewhere(optimizer)"), []),  # perhaps no network
         (other_model("other = Weighted()\nother.requires_grad_(False)"), []),
         (other_model(FROZEN_OTHER), []),
         (other_model("other = Weighted()\nfor p in other.parameters():\n    p.requires_grad = asked()"), []),

@@ -90,6 +90,7 @@ class Trained:
         """Whether a class of the script may make parameters, itself or in networks that it makes."""
         resolver = self.resolver
         classes = resolver.ancestry(declaration)
+        runs = resolver.method(declaration, "forward") is not None
         for cls in classes:
             if any(self._is_strange(base, classes) for base in cls.bases):
                 return True
@@ -98,7 +99,7 @@ class Trained:
                 if isinstance(inner, ast.ClassDef):
                     if inner not in classes and (not depth or self._has_weights(inner, depth - 1)):
                         return True
-                elif self._makes_weights(call):
+                elif self._makes_weights(call, runs):
                     return True
         return False
 
@@ -109,7 +110,9 @@ class Trained:
             return name not in ("torch.nn.Module", "torch.nn.modules.module.Module")
         return not any(v.declaration in classes for v in self.resolver.values(base))
 
-    def _makes_weights(self, call: ast.Call) -> bool:
+    def _makes_weights(self, call: ast.Call, runs: bool) -> bool:
+        """Whether a call may make parameters; what is not known, only for a network, which `runs`: other modules may
+        keep an optimizer and what goes with it."""
         module, _, name = (self.resolver.qualified(call.func) or "").rpartition(".")
         if module.startswith("torch.nn") and name[:1].isupper():
             return not name.startswith(tuple(_WEIGHTLESS)) and not name.endswith("Loss")
@@ -117,8 +120,9 @@ class Trained:
             return True
         parent = self.resolver.index.parents.get(call)
         kept = isinstance(parent, ast.Assign) and any(isinstance(t, ast.Attribute) for t in parent.targets)
-        computes = f"{module}.".startswith(_COMPUTES) and not name.startswith("load")
-        return kept and not computes and self.resolver.builtin(call.func) is None
+        computes = f"{module}.".startswith(_COMPUTES)
+        loads = name.startswith("load")
+        return kept and (loads or (runs and not computes)) and self.resolver.builtin(call.func) is None
 
 
 def _trains(value: ast.expr | None) -> bool:

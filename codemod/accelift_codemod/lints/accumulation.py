@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from itertools import takewhile
 
+from accelift_codemod.facts.accelerate import is_accelerator
 from accelift_codemod.facts.index import FUNCTIONS, position
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role
@@ -125,16 +126,16 @@ for inputs in loader:
 """
 
     def check(self, world: World) -> Iterator[Finding]:
-        if world.steps is None:
-            return
         contexts: dict[ast.AST, list[ast.withitem]] = {}
         for call in world.verbs("accumulate"):
             item = world.index.parents.get(call)
             loops = world.index.enclosing_loops(call)
-            if isinstance(item, ast.withitem) and loops:
+            if isinstance(item, ast.withitem) and loops and self._steps(world, call) is not None:
                 contexts.setdefault(loops[0], []).append(item)
         for items in contexts.values():
             first = items[0]
+            steps = self._steps(world, first.context_expr)
+            assert steps is not None
             for item in items[1:]:
                 if not self._exclusive(world, first, item):
                     line = first.context_expr.lineno
@@ -145,9 +146,19 @@ for inputs in loader:
                         f"`{world.text(item.context_expr)}` counts the micro-batch that "
                         f"`{world.text(first.context_expr)}` (line {line}) has counted already",
                         "enter one `accumulate` for all the models, around the whole of the iteration",
-                        (Evidence(world.steps.lineno, f"gradient_accumulation_steps is `{world.text(world.steps)}`"),),
+                        (Evidence(steps.lineno, f"gradient_accumulation_steps is `{world.text(steps)}`"),),
                     )
                     break
+
+    def _steps(self, world: World, verb: ast.expr) -> ast.expr | None:
+        """The number of micro-batches of the accelerator that a method is called of, unless that is certainly one."""
+        receiver = verb.func.value if isinstance(verb, ast.Call) and isinstance(verb.func, ast.Attribute) else None
+        origins = {v.origin for v in world.resolver.values(receiver) if is_accelerator(v)}
+        made = [call for call in world.accelerators if call in origins]
+        if len(made) != 1:
+            return world.steps
+        steps = world.resolver.argument(made[0], None, "gradient_accumulation_steps")
+        return None if isinstance(steps, ast.Constant) and steps.value == 1 else steps
 
     def _exclusive(self, world: World, left: ast.AST, right: ast.AST) -> bool:
         """Whether two nodes stand in different arms of an `if`, or the first one leaves the iteration."""
