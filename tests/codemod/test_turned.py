@@ -166,3 +166,16 @@ def test_columns_that_are_samples_meet_a_number_for_each(cpu: str, mean: str, co
 )
 def test_columns_that_are_turned_back(out: str, codes: list[str]) -> None:
     assert findings(loss(f"n, out = x[:, 0], model(x)\nloss = F.cross_entropy({out}, y)")) == codes
+
+
+@pytest.mark.parametrize(
+    ("out", "codes"),
+    [
+        ("out.t().reshape(-1, 3)", ["LOSS-INBATCH"]),  # rows with a number of each of three samples
+        ("out.t().t().reshape(-1, 3)", []),
+        ("out.reshape(-1, 3)", []),
+        ("out.t().contiguous().t()", []),
+    ],
+)
+def test_columns_that_are_cut_into_rows(out: str, codes: list[str]) -> None:
+    assert findings(loss(f"out = model(x)\nloss = F.cross_entropy({out}, y)")) == codes

@@ -22,6 +22,8 @@ def columns(name: str, call: ast.Call, offset: int, rank: int | None = None) -> 
     """The layout of what a function makes of one such tensor and of numbers."""
     if name in ops.CURVED or name in ("neg", "detach", "clone"):
         return Layout.COLUMNS
+    if name in ("view", "reshape") and rank == 2 and _cuts_across(call.args[offset:]):
+        return Layout.MIXED
     kind = ops.REDUCES.get(name)
     if kind is None or name in ops.TURNS:
         return Layout.UNKNOWN
@@ -43,3 +45,10 @@ def columns(name: str, call: ast.Call, offset: int, rank: int | None = None) -> 
     kept = argument(call, ops.DIMENSION_PLACE.get(name, 0) + offset + 1, "keepdim")
     whole = kind == "same" or (isinstance(kept, ast.Constant) and kept.value is True)
     return Layout.COLUMNS if whole else Layout.ROWS if kept is None else Layout.UNKNOWN
+
+
+def _cuts_across(sizes: list[ast.expr]) -> bool:
+    """Whether a matrix is cut into rows of so many places, each of which has a place of several samples then:
+    `out.t().reshape(-1, 3)`."""
+    given = sizes[0].elts if sizes and isinstance(sizes[0], (ast.Tuple, ast.List)) else sizes
+    return len(given) == 2 and integer(given[0]) == -1 and (integer(given[1]) or 0) > 1
