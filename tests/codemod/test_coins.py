@@ -92,3 +92,14 @@ def test_layers_that_a_drawn_number_leaves_out(layers: str) -> None:
 )
 def test_layers_that_run_whatever_is_drawn(layers: str) -> None:
     assert not told(layers)
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [("sum(kept) < 3", True), ("True in kept", True), ("len(kept) < 3", False), ("sum(others) < 3", False)],
+)
+def test_what_is_drawn_for_each_row_and_put_into_a_list(test: str, expected: bool) -> None:
+    draws = "kept, others = [], [epoch]\nfor _ in range(len(x)):\n    kept.append(random.random() < 0.5)"
+    skip = f"{draws}\nif {test}:\n    continue"
+    assert told(move=f"x, y = x.to(device), y.to(device)\n{skip}") is expected
+    assert not told(move=f"x, y = x.to(device), y.to(device)\n{skip}", setup=SEED)

@@ -108,7 +108,8 @@ def _bound(draft: Draft, name: ast.Name) -> list[ast.expr]:
     bindings = draft.facts.resolver.bindings(name)
     added = (b for b in _all_bindings(draft, name) if b.how is How.AUGMENT)
     held = (*(b for b in bindings if b.how is How.ASSIGN and not b.path), *added)
-    return [b.value for b in held if b.value is not None]
+    put = (fill.value for b in bindings for fill in draft.facts.resolver.fills(b.scope, b.name).entries)
+    return [*(b.value for b in held if b.value is not None), *put]
 
 
 def _counted(draft: Draft, call: ast.Call) -> list[ast.expr] | None:
