@@ -165,3 +165,29 @@ print(n)"""
     other = text.replace("DataLoader(data, batch_size=8)", "streams.Bucket(data)")
     assert "gather_for_metrics" not in converted(other) and "prepare(model, optimizer, loader)" in converted(other)
     assert "EVAL-REPLICATED" in findings(other)
+
+
+COUNTS = """\
+class Counts(torch.utils.data.Dataset):
+    def __init__(self):
+        self.x, self.n = torch.ones(64, 8), 0
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, i):
+        {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("self.n += 1\n        return self.x[self.n % 64], self.n % 3", 1),
+        ("self.n += 1\n        return self.x[i], self.n % 3", 0),
+        ("self.n += 1\n        return self.x[0], 1", 0),  # a count that nothing goes by
+        ("return self.x[self.n], 1", 0),
+    ],
+)
+def test_a_data_set_that_counts_what_it_gives(body: str, told: int) -> None:
+    assert findings(script(definitions=COUNTS.format(body), data="data = Counts()")).count("DATA-COUNTED") == told

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
-from accelift_codemod.facts.index import position
+from accelift_codemod.facts.effects import loads
+from accelift_codemod.facts.index import Function, position
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value, Values
+from accelift_codemod.measured.inside_networks import is_self
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -64,13 +67,33 @@ for epoch in range(10):
             "batches. So it is where a loop is over a DataLoader on one setting, and on another one over what is not "
             "known to be one (an iterator of another library): prepare leaves that as it is.",
         ),
+        Explained(
+            "DATA-COUNTED",
+            Severity.WARNING,
+            "a data set that counts the samples it gives",
+            "The `__getitem__` of a data set does not look at its index, and gives the sample that it has counted to "
+            "itself. Every process is asked for its share of a batch and counts by itself: all of them get the same "
+            "first samples, and the others come in no share. Take the sample by the index.",
+        ),
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         seen: set[ast.AST] = set()
+        counting: set[ast.AST] = set()
         for loop in draft.blueprint.train_loops:
             if loop in draft.blueprint.handmade or not draft.blueprint.shares_batches(loop):
                 continue
+            for method, count in _counting(draft, loop):
+                if method not in counting:
+                    counting.add(method)
+                    yield draft.finding(
+                        "DATA-COUNTED",
+                        Severity.WARNING,
+                        count,
+                        f"this data set gives the samples that `{draft.facts.segment(count)}` has counted, whatever it "
+                        "is asked for: every process counts by itself, and all of them get the same samples",
+                        "take the sample by the index",
+                    )
             yield from self._instead(draft, loop)
             if not draft.runtime:  # Accelerate weights no loss
                 continue
@@ -181,6 +204,25 @@ for epoch in range(10):
             "may be shared otherwise, at the latest where one of them ends with a smaller batch",
             "give the loaders drop_last=True, and batch sizes that the number of processes divides",
         )
+
+
+def _counting(draft: Draft, loop: BatchLoop) -> Iterator[tuple[Function, ast.expr]]:
+    """The `__getitem__` of data sets of a loop that never look at their index, and what they count instead."""
+    resolver = draft.facts.resolver
+    given = (draft.facts.objects.loader(v).arguments.get("dataset") for v in loop.loaders)
+    for value in (v for dataset in given for v in resolver.values(dataset)):
+        method = resolver.method(value.declaration, "__getitem__")
+        names = [a.arg for a in method.args.args] if method is not None else []
+        if method is None or len(names) != 2 or names[1] in {n.id for s in method.body for n in loads(s)}:
+            continue
+        targets = [n.target for s in method.body for n in walk(s) if isinstance(n, ast.AugAssign)]
+        counts = [t for t in targets if isinstance(t, ast.Attribute) and is_self(t.value)]
+        read = {ast.unparse(n) for s in method.body for n in walk(s) if isinstance(n, ast.Attribute) and _is_read(n)}
+        yield from ((method, count) for count in counts if ast.unparse(count) in read)
+
+
+def _is_read(node: ast.Attribute) -> bool:
+    return isinstance(node.ctx, ast.Load)
 
 
 def _kept(draft: Draft, values: Values) -> Iterator[Value]:
