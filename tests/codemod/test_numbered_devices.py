@@ -167,6 +167,21 @@ def test_the_name_of_a_gpu_in_a_dict_of_settings(read: str) -> None:
     assert findings(_script(read, 'settings = {"device": "cuda"}', before=unknown)) == []
 
 
+CHOSEN = 'torch.device("cuda:0" if torch.cuda.is_available() else "cpu")'
+
+
+@pytest.mark.parametrize(
+    "held", [f"dict(device={CHOSEN})", f'{{"device": {CHOSEN}}}', f"{{1: dict(device={CHOSEN})}}[1]"]
+)
+def test_one_gpu_in_a_dict_of_settings_is_that_of_the_process_wherever_it_is_read(held: str) -> None:
+    text = _script('settings["device"]', f"settings = {held}")
+    output = converted(text)
+    assert "model = Net()\n" in output and "x.to(" not in output and findings(text) == []
+    assert "torch.randn(3).to(accelerator.device)\n" in output and "device=accelerator.device)\n" in output
+    other = text.replace("cuda:0", "cuda")  # it is on every process
+    assert 'torch.randn(3).to(settings["device"])\n' in converted(other)
+
+
 @pytest.mark.parametrize(
     "again",
     ['settings["device"] = input()', "settings.update(json.load(open('s.json')))", 'settings = {"device": argv}'],

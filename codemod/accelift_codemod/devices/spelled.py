@@ -75,8 +75,8 @@ def is_one(draft: Draft, node: ast.expr) -> bool:
 def is_setting(draft: Draft, node: ast.expr) -> bool:
     """Whether an expression is an option of the command line that is one particular GPU by default, or the entry of a
     dict that is one."""
-    said = draft.facts.devices.said(node)
-    return said is not None and draft.facts.devices.numbers.is_numbered(said)
+    said, numbers = draft.facts.devices.said(node), draft.facts.devices.numbers
+    return said is not None and (numbers.is_numbered(said) or (numbers.is_one(said) and means_it(draft, node)))
 
 
 def unknown_entries(draft: Draft) -> Iterator[ast.expr]:

@@ -29,15 +29,26 @@ def spread(resolver: Resolver, container: ast.expr, key: object) -> ast.expr | N
     """The same of a dict, and the key of an entry."""
     values = resolver.values(container)
     made = values[0].origin if len(values) == 1 else None
-    if not isinstance(made, ast.Dict):
+    pairs = _entries(resolver, made)
+    if made is None or pairs is None:
         return None
     statement = resolver.index.parents.get(made)
     targets = statement.targets if isinstance(statement, ast.Assign) and statement.value is made else []
     if any(_refills(resolver, one, key) for one in (container, *targets)):
         return None
-    pairs = zip(made.keys, made.values, strict=True)
-    found = [value for k, value in pairs if isinstance(k, ast.Constant) and k.value == key]
+    found = [value for k, value in pairs if k == key]
     return found[0] if None not in values[0].keys and len(found) == 1 else None
+
+
+def _entries(resolver: Resolver, made: ast.AST | None) -> list[tuple[object, ast.expr]] | None:
+    """The entries of a dict that is written out, `{"device": "cpu"}` or `dict(device="cpu")`, by keys that are, too."""
+    match made:
+        case ast.Dict(keys=keys, values=values):
+            pairs = zip(keys, values, strict=True)
+            return [(k.value, value) for k, value in pairs if isinstance(k, ast.Constant)]
+        case ast.Call(args=[], keywords=keywords) if resolver.builtin(made.func) == "dict":
+            return [(k.arg, k.value) for k in keywords if k.arg is not None]
+    return None
 
 
 def _refills(resolver: Resolver, container: ast.expr, key: object) -> bool:
