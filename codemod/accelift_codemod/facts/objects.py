@@ -12,6 +12,7 @@ from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.owners import Found, Owners
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.uses import reads
 from accelift_codemod.facts.values import Key, Role, Value, Values, key, views
 from accelift_codemod.facts.wholes import Wholes
 
@@ -101,11 +102,10 @@ class Objects:
         owner = self.index.scope(target).owner(target.id) if isinstance(target, ast.Name) else None
         if owner is None or not isinstance(target, ast.Name):
             return False
-        scopes = (s for s in self.index.scopes.values() if s.owner(target.id) is owner)
-        loads = (n for scope in scopes for n in scope.loads.get(target.id, ()))
-        reads = [n for n in loads if any(b.node is target for b in self.resolver.bindings(n))]
-        asked = (self.index.parents[n] for n in reads)
-        return bool(reads) and all(isinstance(a, ast.Attribute) and a.attr in _STATE for a in asked)
+        loads = reads(self.index, owner, target.id)
+        own = [n for n in loads if any(b.node is target for b in self.resolver.bindings(n))]
+        asked = (self.index.parents[n] for n in own)
+        return bool(own) and all(isinstance(a, ast.Attribute) and a.attr in _STATE for a in asked)
 
     def _is_of_optimizer(self, call: ast.Call, argument: ast.expr | None) -> bool:
         """Whether an optimizer is a part of that whose class makes it of its own groups, and steps when that does:
