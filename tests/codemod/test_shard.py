@@ -1267,7 +1267,14 @@ def batches(inputs, targets, size):
         start += size
 """
 LAST_LEFT_OUT = BATCHES.replace("        rows", "        if i + size > len(inputs):\n            break\n        rows")
+PIECES = """\
+def batches(inputs, targets, size):
+    order = torch.randperm(len(inputs))
+    for rows in order.split(size):
+        yield inputs[rows], targets[rows]
+"""
 DEALERS = [
+    (PIECES, "for x, y in batches(X, Y, 16):", "", "x, y"),
     (BATCHES, "for x, y in batches(X, Y, 16):", "", "x, y"),
     (COUNTING, "for x, y in batches(X, Y, 16):", "", "x, y"),
     (LAST_LEFT_OUT, "for n, (x, y) in enumerate(batches(X, Y, 16)):", "", "x, y"),
@@ -1300,7 +1307,11 @@ NOT_DEALT = [
     (BATCHES.replace("i : i + size", "i : i + 2 * size"), "for x, y in batches(X, Y, 16):", ""),
     (COUNTING.replace("start += size", "start += 1"), "for x, y in batches(X, Y, 16):", ""),
     (COUNTING.replace("        end", "        start += 2\n        end"), "for x, y in batches(X, Y, 16):", ""),
+    (PIECES.replace("targets[rows]", "targets[:16]"), "", ""),
+    (PIECES.replace(".split(size)", ".tolist()"), "", ""),
     # as many batches on all processes?
+    (PIECES.replace("    for", "    size = random.randint(2, 9)\n    for"), "", ""),
+    (PIECES.replace("        yield", "        if random.random() < 0.5:\n            continue\n        yield"), "", ""),
     (
         BATCHES.replace("        yield", "        if random.random() < 0.5:\n            continue\n        yield"),
         "",

@@ -76,12 +76,17 @@ class Dealing:
         statement = self.index.statement(yields[0])
         if statement not in loop.body or not isinstance(statement, ast.Expr) or loop not in function.body:
             return Layout.UNKNOWN
-        if self.layouts.decided_by_chance(function) or self._skips(loop):
-            return Layout.UNKNOWN  # the processes might not be dealt as many batches
         if any(self.layouts.read(value, {}) not in FIXED for value in given.values()):
             return Layout.UNKNOWN
+        start, cut = self.handmade.start(loop), None
+        if isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) and self._cut(loop.iter) is Layout.ROWS:
+            cut = loop.iter  # `for rows in order.split(16)`
+            self.layouts.assign(loop.target, Layout.ROWS, start)
+        if self.layouts.decided_by_chance(function, cut) or self._skips(loop):
+            self.picks.clear()
+            return Layout.UNKNOWN  # the processes might not be dealt as many batches
         self.layouts.begin(loop)
-        env = self.layouts.before(statement, loop.body, self.handmade.start(loop)) or {}
+        env = self.layouts.before(statement, loop.body, start) or {}
         found = self.layouts.read(yields[0].value, env)
         self.picks.update(self.layouts.picks)
         return found

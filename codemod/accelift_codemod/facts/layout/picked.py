@@ -168,10 +168,13 @@ class Picked(Layouts):
         changes = isinstance(call.func, ast.Attribute) and call.func.attr in _CHANGES
         return changes or self.resolver.builtin(call.func) in _FOREIGN
 
-    def decided_by_chance(self, function: ast.AST) -> bool:
-        """Whether a random number decides what a function does, or how often."""
-        tests = (getattr(n, "test", getattr(n, "iter", None)) for n in walk(function))
-        return any(self._by_chance(test) for test in tests if isinstance(test, ast.expr))
+    def decided_by_chance(self, function: ast.AST, cut: ast.Call | None = None) -> bool:
+        """Whether a random number decides what a function does, or how often; of data that are `cut` to pieces, how
+        large these are."""
+        tests = [getattr(n, "test", getattr(n, "iter", None)) for n in walk(function)]
+        sizes = cut.args[-1:] if cut is not None else []
+        given = [*sizes, *(test for test in tests if test is not cut)]
+        return any(self._by_chance(part) for part in given if isinstance(part, ast.expr))
 
     def _by_chance(self, node: ast.AST) -> bool:
         """Whether an expression depends on random numbers; how many of them there are is no such number."""
