@@ -1246,6 +1246,9 @@ def test_what_makes_a_loss_unknown_is_told() -> None:
     slots = {**OPEN, "move": f"{ROWS}\n{TAKEN}", "definitions": network, "imports": "from elsewhere import unknown"}
     found = unchanged(script(**slots), shard_manual=True)
     assert "`loss` is a mean or a sum over them, as `unknown(x)` cannot be followed" in found.message
+    sets_up = "self.layer.flatten_parameters()\n        x = x.data.new(x.size(0), 8).copy_(x)"
+    ready = {**slots, "definitions": network.replace("x = unknown(x)", sets_up)}
+    assert "as `x.data.new(x.size(0), 8)` cannot be followed" in unchanged(script(**ready), shard_manual=True).message
     known = {**slots, "definitions": network.replace("unknown(x)", "x.cumsum(0)")}
     assert "unknown" not in unchanged(script(**known), shard_manual=True).message
 

@@ -251,14 +251,15 @@ BATCH_NORM = frozenset(
     {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d"}
 )
 
-# What every torch.nn.Module offers besides its forward pass; none of it runs layers.
+# What every torch.nn.Module, or recurrent one, offers besides its forward pass; none of it runs layers.
 MODULE_METHODS = frozenset(
     """
-    add_module apply bfloat16 buffers children compile cpu cuda double eval extra_repr float get_buffer get_extra_state
-    get_parameter get_submodule half load_state_dict modules named_buffers named_children named_modules
-    named_parameters parameters register_backward_hook register_buffer register_forward_hook register_forward_pre_hook
-    register_full_backward_hook register_full_backward_pre_hook register_load_state_dict_post_hook register_module
-    register_parameter requires_grad_ set_extra_state share_memory state_dict to train type zero_grad
+    add_module apply bfloat16 buffers children compile cpu cuda double eval extra_repr flatten_parameters float
+    get_buffer get_extra_state get_parameter get_submodule half load_state_dict modules named_buffers named_children
+    named_modules named_parameters parameters register_backward_hook register_buffer register_forward_hook
+    register_forward_pre_hook register_full_backward_hook register_full_backward_pre_hook
+    register_load_state_dict_post_hook register_module register_parameter requires_grad_ set_extra_state
+    share_memory state_dict to train type zero_grad
     """.split()
 )
 

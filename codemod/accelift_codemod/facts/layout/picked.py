@@ -56,6 +56,7 @@ _OF_NETWORKS = frozenset({"parameters", "named_parameters"})  # methods that ret
 _TENSORS = (*FIXED, Layout.ROWS)  # what is asked for a new tensor of some size
 _CHANGES = frozenset("pop popleft popitem append extend insert remove add update setdefault clear sort reverse".split())
 _FOREIGN = frozenset({"next", "input", "open", "iter"})
+_PLAIN = (ast.Name, ast.Constant, ast.Slice)
 
 
 class _Modules(Modules):
@@ -105,14 +106,19 @@ class Picked(Layouts):
         self.prefixes.forget()
 
     def first_lost(self, loop: ast.AST, node: ast.expr, env: Environment) -> ast.expr | None:
-        """The first operation of which nothing is known, in reading an expression and the functions that it runs; one
-        whose result nobody takes, such as `self.lstm.flatten_parameters()`, only if there is no other."""
+        """The first operation of which nothing is known, in reading an expression and the functions that it runs."""
         self.begin(loop)
         self._lost = []
         self.read(node, env)
-        lost = [n for n in self._lost if not isinstance(n, (ast.Name, ast.Constant, ast.Slice)) and not _counts(n)]
-        taken = (n for n in lost if not isinstance(self.index.statement(n), ast.Expr))
-        return next(taken, lost[0] if lost else None)
+        return next(
+            (n for n in self._lost if not isinstance(n, _PLAIN) and not _counts(n) and not self._sets_up(n)), None
+        )
+
+    def _sets_up(self, node: ast.expr) -> bool:
+        """Whether an expression is a statement that sets a network up: `self.lstm.flatten_parameters()`."""
+        called = node.func if isinstance(node, ast.Call) else None
+        ready = isinstance(called, ast.Attribute) and called.attr in torch_ops.MODULE_METHODS
+        return ready and isinstance(self.index.parents.get(node), ast.Expr)
 
     def _pick(self, node: ast.expr, rows: str) -> Shape:
         self.picks[node] = rows
@@ -209,7 +215,7 @@ class Picked(Layouts):
         self, node: ast.expr | None, env: Environment, frame: Frame | None = None, trusted: ast.expr | None = None
     ) -> Shape:
         found = super().read(node, env, frame, trusted)
-        if found is Layout.UNKNOWN and node is not None:
+        if found in (Layout.UNKNOWN, Layout.UNSURE) and node is not None:
             self._lost.append(node)
         if found in (Layout.PICKED, Layout.PIECES, Layout.PIECE, Layout.PIECED):
             return Layout.UNKNOWN  # rows of another kind than those that the code picks
