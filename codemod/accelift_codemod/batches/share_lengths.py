@@ -141,12 +141,16 @@ def _run(blueprint: Blueprint, loop: BatchLoop) -> Iterator[ast.expr]:
     """The expressions that run in an iteration of a loop, also in the functions and networks that it calls."""
     for statement in loop.body:
         parts: list[ast.AST] = [statement]
+        called: set[ast.AST] = set()  # with all that they call
         for part in parts:  # it grows meanwhile
             yield from (n for n in walk(part) if isinstance(n, ast.expr))
             calls = (n for n in walk(part) if isinstance(n, ast.Call))
-            passes = (f for call in calls for f in _passes(blueprint.facts, call))
-            called = blueprint.timeline.calls_into(part)  # type: ignore[arg-type]
-            parts += [f for f in dict.fromkeys((*called, *passes)) if f not in parts]
+            found = dict.fromkeys(f for call in calls for f in _passes(blueprint.facts, call))
+            if part not in called:
+                inside = blueprint.timeline.calls_into(part)  # type: ignore[arg-type]
+                called.update(inside)
+                found |= dict.fromkeys(inside)
+            parts += [f for f in found if f not in parts]
 
 
 def _passes(facts: Facts, call: ast.Call) -> Iterator[Function]:
