@@ -25,6 +25,25 @@ def test_another_script_uses_what_would_change(folder: Path) -> None:
     assert tree(folder).keys() >= files.keys()
 
 
+def test_scripts_that_are_only_left_alone_for_another_are_not_in_the_way(folder: Path) -> None:
+    """`one.py` and `two.py` could be converted, but for `odd.py`: they are told of that one alone."""
+    text = script("from engine import train\nfrom model import Net")
+    odd = text.replace("torch.optim.SGD(model.parameters(), lr=0.1)", "unknown(model)")
+    odd = odd.replace("import torch\n", "import torch\nfrom elsewhere import unknown\n")
+    write({"one.py": text, "two.py": text, "odd.py": odd, "engine.py": ENGINE, "model.py": MODEL})
+    names = [(Path(name), True) for name in ("one.py", "two.py", "odd.py")]
+    results = {Path(r.path).name: r for r in groups.flattened(convert_files(names, Options()))}
+    for name in ("one.py", "two.py"):
+        plan = results[name].plan
+        assert plan is not None
+        (found,) = plan.findings
+        assert (found.code, found.message) == (
+            "SHARED-FILE",
+            "the conversion changes train in engine.py, which odd.py uses, too",
+        )
+        assert found.remedy.startswith("do first what odd.py needs (OPT-UNKNOWN), and convert them together")
+
+
 def test_another_script_uses_something_else(folder: Path) -> None:
     engine = ENGINE + "\n\ndef accuracy(right, count):\n    return right / count\n"
     write(

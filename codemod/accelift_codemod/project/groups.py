@@ -102,7 +102,7 @@ class _Settlement:
 
     def _refused(self, script: FileResult, message: str) -> FileResult:
         together = "convert the scripts that share it together, in a way that suits all"
-        users = (self.own.get(_real(sharer.path)) for sharer in script.sharers)
+        users = (self.own.get(_real(s.path)) for s in script.sharers if not self._left_for_others(s))
         refused = [user for user in users if user is not None and user.outcome is Outcome.REFUSED]
         codes = {_shown(u.path): u.plan.findings[0].code for u in refused if u.plan is not None and u.plan.findings}
         first = {path: code for path, code in codes.items() if code != "SHARED-FILE"}  # the others wait for these
@@ -153,12 +153,19 @@ class _Settlement:
             return []
         member = found[0].member
         sharers = [sharer for sharer in found if sharer.member == member]
+        sharers = [sharer for sharer in sharers if not self._left_for_others(sharer)] or sharers
         names = dict.fromkeys(name for sharer in sharers for name in sharer.names)
         itself = "its own `if __name__` block"
         users = dict.fromkeys(itself if _real(s.path) == _real(member) else _shown(s.path) for s in sharers)
         uses = "uses" if len(users) == 1 else "use"
         changes = f"the conversion changes {_listed(names)} in {_shown(member)}"
         return [(script, f"{changes}, which {_listed(users)} {uses}, too")]
+
+    def _left_for_others(self, sharer: Sharer) -> bool:
+        """Whether who uses a file is itself a script that is only left alone for others: these are in the way."""
+        result = self.own.get(_real(sharer.path))
+        findings = result.plan.findings if result is not None and result.plan is not None else ()
+        return bool(findings) and findings[0].code == "SHARED-FILE" and findings[0].severity is Severity.ERROR
 
     def _disagrees(self, script: FileResult) -> _Reasons:
         """Scripts of which not all can be converted, with the reasons."""
