@@ -260,6 +260,44 @@ def test_a_loader_made_in_a_helper_and_iterated_through_a_bar() -> None:
     )
 
 
+_BAR = (
+    "def bar(batches, quiet):\n    if quiet:\n        batches.say = MethodType(len, batches)\n"
+    "        return {quiet}\n    return tqdm(batches)"
+)
+_EVALUATES = (
+    "with torch.no_grad():\n    correct = 0\n    bar_of_all = bar(others, quiet)\n    for x, y in bar_of_all:\n"
+    "        correct += (model(x.to(device)).argmax(1) == y.to(device)).sum().item()\n    print(correct)"
+)
+
+
+@pytest.mark.parametrize(
+    ("quiet", "prepared"),
+    [
+        ("batches", True),
+        ("iter(batches)", True),
+        ("DataLoader(batches.dataset, batch_size=4)", False),
+        ("list(batches)", True),
+    ],
+)
+def test_a_function_that_may_give_back_its_loader_is_one_more_bar(quiet: str, prepared: bool) -> None:
+    """What it was handed is prepared, not what it gives back in each epoch."""
+    text = script(
+        from_imports="from types import MethodType\nfrom tqdm import tqdm",
+        definitions=_BAR.format(quiet=quiet),
+        loader="loader = DataLoader(data, batch_size=16, shuffle=True)\nothers = DataLoader(data, batch_size=16)",
+        setup="import sys\nquiet = len(sys.argv) > 1",
+        epoch="batches = bar(loader, quiet)",
+        loop="for x, y in batches:",
+        after=_EVALUATES,
+    )
+    output = convert(text).output
+    after = output.decode() if output is not None else ""
+    call = "model, optimizer, loader, others = accelerator.prepare(model, optimizer, loader, others)"
+    assert (call in after) is prepared
+    assert "accelerator.prepare(batches)" not in after
+    assert "METRIC-LOCAL" not in findings(text)
+
+
 def test_an_optimizer_made_in_a_helper_and_stepped_by_a_scaler() -> None:
     slots = {
         "definitions": "def make(model):\n    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"

@@ -280,14 +280,25 @@ class Roots:
         return found
 
     def _iterates(self, node: ast.expr | None) -> bool:
-        """Whether an expression makes an iterator over loaders (`tqdm(loader)`), none itself, in every case."""
+        """Whether an expression makes an iterator over loaders (`tqdm(loader)`), or is what it is handed, always."""
         if isinstance(node, ast.IfExp):
             return self._iterates(node.body) and self._iterates(node.orelse)
         values = self.resolver.values(node)
         if isinstance(node, (ast.List, ast.Dict, ast.ListComp, ast.DictComp)):
             return self.facts.loops.is_pass(tuple(v for one in values for part in one.inner for v in part))
         loaders = self.facts.loops.loaders(values)
-        return isinstance(node, ast.Call) and bool(loaders) and not set(loaders) & set(values)
+        if not isinstance(node, ast.Call) or not loaders:
+            return False
+        return not set(loaders) & set(values) or self._hands_back(node)
+
+    def _hands_back(self, call: ast.Call) -> bool:
+        """Whether a function gives back what it is handed, or an iterator over it: `bar(loader, quiet)`."""
+        function = self.resolver.callee(call)
+        if not isinstance(function, FUNCTIONS) or self.resolver.yields(function):
+            return False
+        given = [statement.value for statement in self.resolver.returns(function)]
+        back = self.resolver.passing.handed_back_in
+        return bool(given) and all(back(one, function) is not None or self._iterates(one) for one in given)
 
     def _of_objects(self, node: ast.Attribute, search: _Search) -> set[tuple[Scope, str]] | None:
         """The variable that an attribute of a followed object is (`trainer.model`), or that it was handed in by."""

@@ -23,6 +23,7 @@ from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "METRIC"
+_KNOWN = ("torch.", "types.")  # libraries whose functions measure nothing of a loader that they are given
 
 
 class Metrics(Rule):
@@ -111,8 +112,8 @@ for x, y in test_loader:
             call = draft.facts.index.parents[parent] if isinstance(parent, ast.keyword) else parent
             if not isinstance(call, ast.Call) or call.func is read or not draft.facts.runs(read):
                 continue
-            of_torch = (resolver.qualified(call.func) or "").startswith("torch.")
-            if of_torch or resolver.callee(call) is not None or resolver.builtin(call.func):
+            qualified = resolver.qualified(call.func) or ""
+            if qualified.startswith(_KNOWN) or resolver.callee(call) is not None or resolver.builtin(call.func):
                 continue
             if any(v.role is not Role.OBJECT for v in resolver.values(call)) or _is_run_through(draft, call):
                 continue  # what is made of the loader is known, or what a loop makes of that
