@@ -380,6 +380,42 @@ def test_what_is_made_in_every_mode_is_prepared(made: str, use: str) -> None:
     assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in converted(_modes(made, use))
 
 
+ARMS = """\
+{made}
+if mode == 'train':
+    {move}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    train()
+else:
+    {move}
+    print(test())
+"""
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        "model = model.to(device)",
+        "if torch.cuda.is_available():\n        model = model.cuda()",
+        "model = nn.DataParallel(model).to(device)",
+    ],
+)
+def test_a_model_that_is_moved_in_each_mode_is_prepared_before_them(move: str) -> None:
+    after = converted(_modes("", ARMS.format(made="model = Net()", move=move)))
+    assert "model = Net()\nmodel = accelerator.prepare(model)\nif mode == 'train':\n    optimizer = " in after
+    arms = "    optimizer, loader = accelerator.prepare(optimizer, loader)\n    train()\nelse:\n    accelerator.print("
+    assert arms in after
+
+
+@pytest.mark.parametrize(
+    "move",
+    ["model = nn.Sequential(model, nn.Linear(3, 3)).to(device)", "model = Net().to(device)", "model = model.to('cpu')"],
+)
+def test_a_model_that_is_another_one_in_each_mode_is_not(move: str) -> None:
+    result = convert(_modes("", ARMS.format(made="model = Net()", move=move)))
+    assert result.output is None or "accelerator.prepare(model)" not in result.output.decode()
+
+
 def test_another_condition_of_its_use_does_not_matter() -> None:
     made = "kind = 'sgd'\nif kind == 'sgd':\n    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
     step = "if i % 2 == 0:\n    optimizer.step()\n    optimizer.zero_grad()"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from accelift_codemod.blueprint import Blueprint, Group, Item
+from accelift_codemod.blueprint.rebinding import stays_there
 from accelift_codemod.facts import Function, Role, Scope, position
 from accelift_codemod.facts.certainty import Certainty
 from accelift_codemod.facts.effects import assignments, loads, stores
@@ -39,6 +41,9 @@ class Anchors:
             return self._placed(scope, use, items, looked)
         rest = [item for item in items if item not in apart]
         if not rest:
+            made = [self._unmoved(item) for item in apart]
+            if made != apart:
+                return self.groups(scope, use, made, looked)
             raise refuse(
                 "PREP-NO-POINT",
                 block[0].lineno,
@@ -46,6 +51,11 @@ class Anchors:
                 "make it once, before the condition",
             )
         return [*self.groups(scope, use, apart, looked), *self._placed(scope, use, rest, looked)]
+
+    def _unmoved(self, item: Item) -> Item:
+        """An object as it is made, without the statements that only move it, or wrap it, and go when it is prepared."""
+        again = {self.index.statement(b.node) for b in item.scope.bindings[item.name] if stays_there(self.facts, b)}
+        return replace(item, statements=tuple(s for s in item.statements if s not in again) or item.statements)
 
     def _placed(self, scope: Scope, use: ast.AST | None, items: list[Item], looked: list[ast.AST]) -> list[Group]:
         """One place for objects; what may not be there by then gets one where it is made."""

@@ -56,6 +56,18 @@ def stays(facts: Facts, node: ast.expr | None) -> ast.expr | None:
     return made
 
 
+def stays_there(facts: Facts, binding: Binding) -> bool:
+    """Whether a variable is bound to what it is, only moved to where it is prepared, or within DataParallel."""
+    node = binding.value
+    while (inner := stays(facts, node)) is not None:
+        wraps = isinstance(inner, ast.Call) and facts.resolver.qualified(inner.func) in library.DATA_PARALLEL
+        if not wraps:
+            break
+        node = facts.resolver.argument(inner, 0, "module")  # type: ignore[arg-type]
+    same = isinstance(inner, ast.Name) and inner is not binding.value and inner.id == binding.name
+    return same and binding.how is How.ASSIGN and not binding.path
+
+
 def _waits(argument: ast.AST) -> bool:
     """Whether an argument of a move only says whether to wait for it."""
     return isinstance(argument, ast.keyword) and argument.arg == "non_blocking"
