@@ -358,7 +358,7 @@ class Calls:
         if answer is not None:
             return answer
         models = [v for v in values if v.role is Role.LOSS or self.objects.is_model(v)]
-        models = models if values else self.layouts.modules.listed(func)
+        models = models if values else self.layouts.modules.submodules.of(func)
         if models and len(models) >= len(values):
             if arguments[:1] == [Layout.ROWS] and self.layouts.modules.along_samples(models, call):
                 return Layout.MIXED

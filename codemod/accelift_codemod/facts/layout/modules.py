@@ -26,6 +26,7 @@ from accelift_codemod.facts.layout.algebra import (
 )
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.layout.sequences import Sequences
+from accelift_codemod.facts.layout.submodules import Submodules
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value
@@ -58,6 +59,7 @@ class Modules:
         self.left: dict[ast.ClassDef, Record] = {}
         self._depth = 0
         self.sequences = Sequences(layouts.resolver, layouts.dimensions)
+        self.submodules = Submodules(self)
         self._within: list[ast.Call] = []  # the networks of layers whose layers are being looked at
 
     @property
@@ -272,7 +274,7 @@ class Modules:
                 if methods:
                     found += (self.own(method, call, arguments, keywords, cls) for method in methods if method != name)
                     continue
-                values = [v for part in self._parts(binding.value) for v in self.resolver.values(part)]
+                values = [v for part in self.parts(binding.value) for v in self.resolver.values(part)]
                 if values and all(v.name in library.SUMMED_LOSSES for v in values):
                     found.append(losses.summed_loss(call, [*arguments, *keywords.values()]))
                     continue
@@ -297,7 +299,7 @@ class Modules:
     def _methods(self, node: ast.expr | None, cls: ast.ClassDef, steps: int = 3) -> list[str]:
         """The methods of a module that an attribute of it is: `self.compare = self.cosine`, or what one returns."""
         found: list[str] = []
-        for part in self._parts(node):
+        for part in self.parts(node):
             own = part.func if isinstance(part, ast.Call) else part
             if not (isinstance(own, ast.Attribute) and isinstance(own.value, ast.Name) and own.value.id == "self"):
                 return []
@@ -314,53 +316,15 @@ class Modules:
             found += chosen
         return found
 
-    def _parts(self, node: ast.expr | None) -> list[ast.expr]:
+    def parts(self, node: ast.expr | None) -> list[ast.expr]:
         """What an attribute of a module may be bound to: one of two layers, or none; of one with other weights, the
         layer itself."""
         if isinstance(node, ast.IfExp):
-            return [*self._parts(node.body), *self._parts(node.orelse)]
+            return [*self.parts(node.body), *self.parts(node.orelse)]
         if isinstance(node, ast.Call) and node.args and self.resolver.qualified(node.func) in _WEIGHTS:
-            return self._parts(node.args[0])
+            return self.parts(node.args[0])
         none = node is None or (isinstance(node, ast.Constant) and node.value is None)  # which nobody can call
         return [] if none else [node]  # type: ignore[list-item]
-
-    def listed(self, func: ast.expr) -> list[Value]:
-        """The modules that a call of an element of a list runs: `layer` of `for layer in self.layers`."""
-        if isinstance(func, ast.Subscript):
-            return self._elements(func.value)
-        found: list[Value] = []
-        for binding in self.resolver.bindings(func) if isinstance(func, ast.Name) else ():
-            node, path = binding.value, binding.path
-            if isinstance(node, ast.Call) and self.resolver.builtin(node.func) == "enumerate" and path[:1] == (1,):
-                node, path = node.args[0] if node.args else None, path[1:]
-            elements = self._elements(node) if binding.how is How.LOOP and not path else []
-            if not elements:
-                return []
-            found += elements
-        return found
-
-    def _elements(self, node: ast.expr | None) -> list[Value]:
-        """The modules in the list that an attribute of self is, if all of them are written where it is made."""
-        cls = self.index.enclosing_class(node) if node is not None else None
-        own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
-        if not isinstance(node, ast.Attribute) or not own or cls is None:
-            return []
-        made = self.index.set_in(cls, node.attr)
-        call = made[0].value if len(made) == 1 and made[0].how is How.ASSIGN else None
-        grows = any(
-            isinstance(c.func, ast.Attribute) and ast.dump(c.func.value) == ast.dump(node)
-            for method in ("append", "extend", "insert", "add_module")
-            for c in self.index.methods.get(method, [])
-        )
-        if not isinstance(call, ast.Call) or grows or len(call.args) != 1:
-            return []
-        if self.resolver.qualified(call.func) != "torch.nn.ModuleList":
-            return []
-        listed = call.args[0]
-        parts = [listed.elt] if isinstance(listed, ast.ListComp) else getattr(listed, "elts", [])
-        values = [self.resolver.values(part) for part in parts]
-        every = all(found and all(v.role is Role.MODEL for v in found) for found in values)
-        return [v for found in values for v in found] if every else []
 
     def function(
         self,
