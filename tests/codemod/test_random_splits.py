@@ -113,6 +113,42 @@ def test_rows_that_are_only_shown_need_no_seed() -> None:
     assert told("data = Rows(Memory().sample(frac=1))", definitions=own + ROWS) == []
 
 
+# ---- estimators that begin somewhere at random
+
+FOUND = """\
+from sklearn import cluster, mixture
+losses = torch.arange(64.0).view(-1, 1).numpy()
+{}
+data = torch.utils.data.Subset(Rows(range(64)), clean.nonzero()[0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "codes"),
+    [
+        ("gmm = mixture.GaussianMixture(2)\ngmm.fit(losses)\nclean = gmm.predict_proba(losses)[:, 0] > 0.5", True),
+        ("clean = cluster.KMeans(n_clusters=2).fit(losses).labels_ == 1", True),
+        ("clean = cluster.KMeans(2).fit_predict(losses)", True),
+        ("clean = cluster.KMeans(2, random_state=None).fit_predict(losses)", True),
+        ("clean = cluster.KMeans(2, random_state=0).fit_predict(losses)", False),
+        ("clean = cluster.DBSCAN().fit_predict(losses) == 0", False),
+        ("print(cluster.KMeans(2).fit(losses).inertia_)\nclean = losses[:, 0] < 32", False),
+    ],
+)
+def test_samples_that_an_estimator_finds(lines: str, codes: bool) -> None:
+    text = FOUND.format(lines)
+    assert told(text, definitions=ROWS) == (["DATA-SAMPLER-RNG"] if codes else [])
+    assert told("np.random.seed(0)\n" + text, definitions=ROWS) == []
+
+
+def test_what_seeds_another_library_is_no_seed() -> None:
+    order = "data = torch.utils.data.Subset(Rows(range(64)), np.random.permutation(64)[:32])"
+    others = "random.seed(0)\ntorch.manual_seed(0)\ntorch.cuda.manual_seed_all(0)\n"
+    assert told(f"import random\n{others}{order}", definitions=ROWS) == ["DATA-SAMPLER-RNG"]
+    assert told(f"import random\n{others}np.random.seed(0)\n{order}", definitions=ROWS) == []
+    assert told(f"from elsewhere import seed_all\nseed_all(0)\n{order}", definitions=ROWS) == []
+
+
 # ---- settings that are None unless somebody says otherwise
 
 OPTIONS = """\

@@ -23,8 +23,8 @@ def seeded(draft: Draft, call: ast.Call, names: tuple[str, ...]) -> bool:
     """Whether the generator that a call draws from is seeded before it (perhaps in a helper of the project), by a
     number that is the same on every process."""
     for other, qualified in draft.seeding:
-        if qualified not in names and qualified in _ALL:
-            continue  # that of another library
+        if not _concerns(qualified, names):
+            continue
         if draft.function(other) is not draft.function(call) or position(other) < position(call):
             if _is_anew(other, qualified) or any(_by_chance(draft, argument) for argument in other.args):
                 return False
@@ -36,8 +36,15 @@ def seeded(draft: Draft, call: ast.Call, names: tuple[str, ...]) -> bool:
 def perhaps(draft: Draft, names: tuple[str, ...]) -> bool:
     """Whether anything in the script may seed a generator, by functions of these names or unknown ones, alike on every
     process."""
-    seeding = (one for one in draft.seeding if one[1] in names or one[1] not in _ALL)
+    seeding = (one for one in draft.seeding if _concerns(one[1], names))
     return any(not _is_anew(*one) and not any(_surely_by_chance(draft, a) for a in one[0].args) for one in seeding)
+
+
+def _concerns(qualified: str, names: tuple[str, ...]) -> bool:
+    """Whether what is called so may seed the generator that functions of these names seed: it is no other library's."""
+    home = qualified.partition(".")[0]
+    other = home in SEEDS and all(home != name.partition(".")[0] for name in names)
+    return qualified in names or not (other or qualified in _ALL)
 
 
 _OWN = "by a seed that each process draws for itself"

@@ -1,4 +1,5 @@
-"""What splits samples, or puts them into another order, at random unless it is told a seed: scikit-learn, pandas."""
+"""What splits samples, puts them into another order, or chooses some, at random unless it is told a seed: scikit-learn,
+pandas."""
 
 from __future__ import annotations
 
@@ -17,7 +18,22 @@ _ALWAYS = frozenset(
 _IF_TOLD = frozenset("KFold StratifiedKFold GroupKFold StratifiedGroupKFold".split())
 # What draws from numpy's generator, and picks or orders what it is given.
 SHUFFLES = dict.fromkeys(("sklearn.utils.shuffle", "sklearn.utils.resample"), seeds.NUMPY)
+# What begins somewhere at random, so that it finds other clusters, or another order: also from numpy's generator.
+ESTIMATORS = dict.fromkeys(
+    (
+        *(f"sklearn.cluster.{name}" for name in "KMeans MiniBatchKMeans BisectingKMeans SpectralClustering".split()),
+        *(f"sklearn.cluster.{name}" for name in "k_means kmeans_plusplus spectral_clustering".split()),
+        *(f"sklearn.mixture.{name}" for name in "GaussianMixture BayesianGaussianMixture".split()),
+        "sklearn.ensemble.IsolationForest",
+        *(f"sklearn.ensemble.{trees}Classifier" for trees in ("RandomForest", "ExtraTrees")),
+        *(f"sklearn.ensemble.{trees}Regressor" for trees in ("RandomForest", "ExtraTrees")),
+        "scipy.cluster.vq.kmeans",
+        "scipy.cluster.vq.kmeans2",
+    ),
+    seeds.NUMPY,
+)
 SEED = "random_state"
+_SEEDS = (SEED, "seed", "rng", None)  # the next two are those of scipy
 
 
 def at_random(draft: Draft, call: ast.Call) -> bool:
@@ -51,7 +67,7 @@ def comes_after(draft: Draft, call: ast.Call) -> bool:
 
 def told(draft: Draft, call: ast.Call) -> bool:
     """Whether a call is told a seed: an argument that is given, and not None, which it may be by default."""
-    return any(not seeds.unset(draft, k.value) for k in call.keywords if k.arg in (SEED, None))
+    return any(not seeds.unset(draft, k.value) for k in call.keywords if k.arg in _SEEDS)
 
 
 def samples_table(draft: Draft, call: ast.Call) -> bool:

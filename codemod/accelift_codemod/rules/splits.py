@@ -23,6 +23,7 @@ _SHUFFLES = {
     "random.shuffle": seeds.PYTHON,
     "random.sample": seeds.PYTHON,
     **splitting.SHUFFLES,
+    **splitting.ESTIMATORS,
 }
 _SHUFFLED = "`{}` is shuffled {}: every process would have other samples"
 _SAMPLES = "sklearn.datasets.make_"
@@ -60,9 +61,10 @@ class Splits(Rule):
             "indices shuffled without a seed",
             "The indices for a Subset or SubsetRandomSampler are shuffled without a seed, so every process picks other "
             "samples: some would be dealt twice, others not at all. So it is with a list that is shuffled and given to "
-            "a loader as it is, with rows sampled from a table, with samples that are taken by drawn numbers, and with "
-            "what an IterableDataset deals, or a sampler that draws when it is made, or again after it has dealt "
-            "something.",
+            "a loader as it is, with rows sampled from a table, with samples that are taken by drawn numbers, or by "
+            "what an estimator of scikit-learn finds that is told no random_state (a GaussianMixture of their losses), "
+            "and with what an IterableDataset deals, or a sampler that draws when it is made, or again after it has "
+            "dealt something.",
         ),
     )
 
@@ -147,7 +149,9 @@ class Splits(Rule):
                 known = told or seeds.seeded(draft, call, names)
             picks = picked.by(draft, call) if not known else None
             if picks is not None:
-                yield self._drawn(draft, call, picks, seeds.without(draft, call, names or ()))
+                found = draft.facts.resolver.qualified(call.func) in splitting.ESTIMATORS
+                what = f"found by `{draft.facts.segment(call.func)}`" if found else "shuffled"
+                yield self._drawn(draft, call, picks, seeds.without(draft, call, names or ()), what)
             elif not known and (kept := _of_data(draft, call)) is not None and not splitting.comes_after(draft, call):
                 how = seeds.without(draft, call, names or ())
                 yield draft.finding(
@@ -158,7 +162,7 @@ class Splits(Rule):
                     seeds.remedy(how),
                 )
 
-    def _drawn(self, draft: Draft, call: ast.Call, picks: picked.Place, how: str, what: str = "shuffled") -> Finding:
+    def _drawn(self, draft: Draft, call: ast.Call, picks: picked.Place, how: str, what: str) -> Finding:
         """What to say of samples that a call picks, or puts in order, unseeded."""
         name = draft.facts.segment(picks.func if isinstance(picks, ast.Call) else picks.value)
         code = "DATA-SAMPLER-RNG"
