@@ -17,6 +17,7 @@ from accelift_codemod.measured import called
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.averaging import averaging
 from accelift_codemod.measured.decisions import is_content
+from accelift_codemod.measured.held_outside import root
 from accelift_codemod.measured.shares import contents, named_after_samples
 from accelift_codemod.measured.sums import Loop, Sets, adds_up
 
@@ -27,6 +28,7 @@ _ROWS_TO_FILES = frozenset({"csv.writer", "csv.DictWriter"})
 _CHECKPOINTS = frozenset({"torch.save", "torch.serialization.save"})
 _LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Raise)
 _KNOWN = frozenset({"torch", "torchvision", "numpy", "accelift", "accelerate"}) | sys.stdlib_module_names
+_LISTS = frozenset({"append", "appendleft", "extend", "insert"})
 _EMPTIES = frozenset({"clear", "reset"})
 _STEPS = 4  # of functions that hand a file on
 
@@ -88,7 +90,10 @@ def how(draft: Draft, call: ast.Call) -> str:
 
 
 def is_only_set(draft: Draft, call: ast.Call, read: ast.AST) -> bool:
-    """Whether a call is a method of an object that is read there, and tells nothing of it: `meter.reset()`."""
+    """Whether a call is a method of an object that is read there, and tells nothing of it: `meter.reset()`; or puts
+    more into a list that is in it: `history["loss"].append(value)`."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr in _LISTS and root(call.func.value) is read:
+        return draft.facts.resolver.callee(call) is None
     if not isinstance(call.func, ast.Attribute) or call.func.value is not read:
         return False
     if not call.args and not call.keywords and call.func.attr in _EMPTIES:

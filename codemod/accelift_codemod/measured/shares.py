@@ -15,6 +15,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import key
 from accelift_codemod.measured import labels
 from accelift_codemod.measured.filling import FILLING, filled
+from accelift_codemod.measured.handed_out import receiving, run_by
 from accelift_codemod.measured.held_outside import root
 from accelift_codemod.measured.sums import Loop, bindings_of
 
@@ -282,10 +283,17 @@ def _handed(
 ) -> set[str]:
     """The objects that a function of the script is handed and puts local values into, also by functions that it calls,
     and what it keeps of them in variables that it shares with its caller."""
-    function = draft.facts.resolver.callee(call)
-    given = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
-    inside = {name for name, argument in (given or {}).items() if names & {n.id for n in loads(argument)}}
-    if not isinstance(function, FUNCTIONS) or given is None or not inside:
+    seen = set() if seen is None else seen
+    return {n for function in run_by(draft, call) for n in _put_by(draft, call, function, names, calls, seen)}
+
+
+def _put_by(
+    draft: Draft, call: ast.Call, function: Function, names: set[str], calls: int, seen: set[_Followed]
+) -> set[str]:
+    """The same of one function that a call runs."""
+    given = draft.facts.resolver.bind(call, function) or {}
+    inside = receiving(draft, call, function, names)
+    if not inside:
         return set()
     puts: set[str] = set()
     statements = [n for n in walk(function) if isinstance(n, (ast.Assign, ast.AugAssign, ast.Expr))]
@@ -298,7 +306,6 @@ def _handed(
             entries = (t.value for t in statement.targets if isinstance(t, (ast.Subscript, ast.Attribute)))
             puts |= {entry.id for entry in entries if isinstance(entry, ast.Name)}
         puts |= filled(draft, statement, inside)
-    seen = set() if seen is None else seen
     for inner in (n for n in walk(function) if isinstance(n, ast.Call)) if calls else ():
         if (key := (inner, frozenset(inside))) not in seen:  # of functions that call each other many times, once
             seen.add(key)

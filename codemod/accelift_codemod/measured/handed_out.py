@@ -1,0 +1,75 @@
+"""Which functions of the script a call may run that does not say which: those that something else keeps, and runs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Role, signatures
+from accelift_codemod.facts.effects import loads
+from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts.memo import kept
+from accelift_codemod.facts.scopes import parameters
+
+
+@kept
+def run_by(draft: Draft, call: ast.Call) -> Sequence[Function]:
+    """The functions that a call runs: the one that it names, one of those that it may name, or, of what is taken out of
+    something unknown (`for f in self.handlers[event]: f(loss)`), any that fits of those that the script hands out."""
+    resolver, func = draft.facts.resolver, call.func
+    callee = resolver.callee(call)
+    if callee is not None:
+        return [callee] if isinstance(callee, FUNCTIONS) else []
+    values = resolver.values(func)
+    named = [v.declaration for v in values if v.role is Role.FUNCTION]
+    unknown = all(v.role is Role.OBJECT and v.name.startswith("[") for v in values)  # what is in something unknown
+    if not unknown or not isinstance(func, (ast.Name, ast.Subscript)) or resolver.qualified(func):
+        return [function for function in named if isinstance(function, FUNCTIONS)]
+    if resolver.builtin(func) is not None:
+        return []
+    return [function for function in _handed_out(draft, draft.facts.tree) if _fits(call, function)]
+
+
+@kept
+def _handed_out(draft: Draft, _: ast.AST) -> list[Function]:
+    """The functions that are values somewhere, or are decorated by something of the script, and are no methods."""
+    index = draft.facts.index
+    plain = [f for f in index.functions if isinstance(f, FUNCTIONS) and not index.enclosing_class(f)]
+    return [f for f in plain if any(_keeps(draft, d) for d in f.decorator_list) or _is_value(draft, f)]
+
+
+def _keeps(draft: Draft, decorator: ast.expr) -> bool:
+    named = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return draft.facts.resolver.qualified(named) is None and draft.facts.resolver.builtin(named) is None
+
+
+def _is_value(draft: Draft, function: Function) -> bool:
+    owner = draft.facts.index.scope(function).owner(function.name)
+    for load in draft.facts.loads(owner, function.name) if owner is not None else ():
+        parent = draft.facts.index.parents.get(load)
+        if not (isinstance(parent, ast.Call) and parent.func is load):
+            return True
+    return False
+
+
+def _fits(call: ast.Call, function: Function) -> bool:
+    """Whether a function takes as many arguments as a call gives."""
+    if not signatures.is_told(call):
+        return True
+    given = signatures.bind(call, function) or {}
+    needed = {p.arg for p in parameters(function.args)} - {*signatures.defaults(function)}
+    rest = {a.arg for a in (function.args.vararg, function.args.kwarg) if a is not None}
+    return needed - rest <= {*given} and (bool(rest) or len(given) == len(call.args) + len(call.keywords))
+
+
+def receiving(draft: Draft, call: ast.Call, function: Function, names: set[str]) -> set[str]:
+    """The parameters that a call gives something of some variables, also those that get the rest: `*args`."""
+    given = draft.facts.resolver.bind(call, function)
+    if given is None:  # by `*` or `**`, nobody knows which
+        told = names & {n.id for argument in (*call.args, *call.keywords) for n in loads(argument)}
+        return {p.arg for p in parameters(function.args)} if told else set()
+    found = {name for name, argument in given.items() if names & {n.id for n in loads(argument)}}
+    others = {n.id for argument in call.args if argument not in given.values() for n in loads(argument)}
+    rest = function.args.vararg
+    return found | {rest.arg} if rest is not None and names & others else found
