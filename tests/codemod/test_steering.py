@@ -349,6 +349,25 @@ def test_options_and_modules_are_not_what_is_put_into_them() -> None:
     assert "COLL-RANKFLOW" not in findings(script(**slots))
 
 
+@pytest.mark.parametrize(
+    ("put", "asked", "made"),
+    [
+        ("args.last = loss.item()", "args.last < 0.5", f"args.last = {AVERAGED}"),
+        ("settings.last = loss.item()", "settings.last < 0.5", f"settings.last = {AVERAGED}"),
+        ("settings.all.append(loss.item())", "settings.all[-1] < 0.5", f"settings.all.append({AVERAGED})"),
+        ("os.environ['L'] = str(loss.item())", "float(os.environ['L']) < 0.5", ""),
+        ("os.environ['L'] = str(loss.item())", "float(os.environ.get('L')) < 0.5", ""),
+    ],
+)
+def test_what_is_put_into_options_and_modules_decides(put: str, asked: str, made: str) -> None:
+    setup = "import argparse\nimport os\nimport settings\nargs = argparse.ArgumentParser().parse_args()"
+    slots = {"setup": setup, "batch_end": put, "epoch_end": f"if {asked}:\n    break"}
+    assert (made in added(script(**slots))) if made else ("COLL-RANKFLOW" in findings(script(**slots)))
+    slots["epoch_end"] = "if args.epochs < 2 or os.environ['K'] or settings.other:\n    break"
+    assert "COLL-RANKFLOW" not in findings(script(**slots))
+    assert put in converted(script(**slots))
+
+
 # ---- the clock, and other losses
 
 

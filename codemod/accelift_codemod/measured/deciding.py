@@ -13,10 +13,10 @@ from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import deciding_objects, keys
 from accelift_codemod.measured.counting import RULE
-from accelift_codemod.measured.filling import FILLING, filled
+from accelift_codemod.measured.filling import FILLING, filled, places_kept
 from accelift_codemod.measured.held_outside import reads_elsewhere
 from accelift_codemod.measured.joined_rows import computed_with
-from accelift_codemod.measured.onward import Read
+from accelift_codemod.measured.onward import Read, object_reads
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import sets_group, steers
 from accelift_codemod.measured.sums import Loop, averaged, reads_after, reads_again, reads_outside, reduced
@@ -33,7 +33,8 @@ def deciding(draft: Draft, node: Loop, names: set[str]) -> dict[str, Read]:
     told = [a for call in steps for a in (*call.args, *(k.value for k in call.keywords))]
     for name in sorted(names):
         inside = [n for argument in told for n in walk(argument) if isinstance(n, ast.Name) and n.id == name]
-        held = (*reads_after(draft, node, name), *reads_again(draft, node, name), *reads_elsewhere(draft, node, name))
+        held: list[Read] = [*reads_after(draft, node, name), *reads_again(draft, node, name)]
+        held += (*reads_elsewhere(draft, node, name), *reads_of_place(draft, node, name))
         rates = keys.same_entries(draft, node, name, tuple(_reads_of_rates(draft, node, name)))
         reads = keys.same_entries(draft, node, name, held)
         places: list[Read] = [*inside, *rates] or [n for n in reads if steers(draft, [n])]
@@ -41,6 +42,16 @@ def deciding(draft: Draft, node: Loop, names: set[str]) -> dict[str, Read]:
         if place is not None:
             found[name] = place
     return found
+
+
+def reads_of_place(draft: Draft, node: Loop, name: str) -> list[Read]:
+    """Reads outside of the loop of what it sets of a module, or of options, that goes by how it is spelled."""
+    if name.isidentifier():
+        return []
+    statements = (s for outer in node.body for s in walk(outer) if isinstance(s, FILLING))
+    places = [p for s in statements for p in places_kept(draft, s) if ast.unparse(p) == name]
+    inside = {n for outer in node.body for n in walk(outer)} if places else set()
+    return [read for read in object_reads(draft, places[0]) if read not in inside] if places else []
 
 
 def made_whole(

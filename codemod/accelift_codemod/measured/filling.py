@@ -26,12 +26,13 @@ def filled(draft: Draft, statement: ast.stmt, names: set[str], chosen: bool = Fa
     """The objects that a statement puts local values into: `losses.append(loss.item())`, `history["loss"] = ...`.
 
     A model that counts what it has seen is none: its weights are the same everywhere. What runs only if local values
-    say so (`chosen`) may put anything there.
+    say so (`chosen`) may put anything there. Of a module, or of options, that is only the place which is set, as it is
+    spelled: `args.last`, `os.environ['LAST']`.
     """
     reads = {n.id for part in (*given_to(statement), *places(statement)) for n in loads(part)}
     if not (_puts(statement) if chosen else names & reads):
         return set()
-    return {name for root in _kept_in(draft, statement) for name in _filled(draft, statement, root)}
+    return {name for root, place in _kept_in(draft, statement) for name in _filled(draft, statement, root, place)}
 
 
 def _puts(statement: ast.stmt) -> bool:
@@ -42,10 +43,10 @@ def _puts(statement: ast.stmt) -> bool:
     return isinstance(func, ast.Attribute) and func.attr in PUTS
 
 
-def _filled(draft: Draft, statement: ast.stmt, root: ast.Name) -> set[str]:
+def _filled(draft: Draft, statement: ast.stmt, root: ast.Name, place: ast.expr) -> set[str]:
     """A variable whose object a statement puts something into, if it keeps that."""
     if draft.facts.resolver.qualified(root) is not None or Role.ARGUMENTS in draft.facts.resolver.roles(root):
-        return set()  # a module, or options, of which one is set
+        return {ast.unparse(place)} if place is not root and _puts(statement) else set()
     if only_works(draft.facts.resolver, statement):
         return set()
     if _shows(draft, root) or _only_shows(draft, statement):
@@ -80,14 +81,19 @@ def places(statement: ast.stmt) -> list[ast.expr]:
     return found
 
 
-def _kept_in(draft: Draft, statement: ast.stmt) -> list[ast.Name]:
-    """The variables whose objects a statement puts something into: themselves, or entries of them."""
+def places_kept(draft: Draft, statement: ast.stmt) -> list[ast.expr]:
+    """The attributes and entries that a statement sets, or the object that its call gives something to."""
     if isinstance(statement, (ast.Assign, ast.AugAssign)):
         parts = [p for t in targets(statement) for p in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t])]
-        roots = [_root(part.value) for part in parts if isinstance(part, (ast.Subscript, ast.Attribute))]
-    else:
-        roots = [_root(_object(draft, statement))]
-    return [root for root in roots if root is not None]
+        return [part for part in parts if isinstance(part, (ast.Subscript, ast.Attribute))]
+    given = _object(draft, statement)
+    return [given] if given is not None else []
+
+
+def _kept_in(draft: Draft, statement: ast.stmt) -> list[tuple[ast.Name, ast.expr]]:
+    """The variables whose objects a statement puts something into, with where: themselves, or entries of them."""
+    roots = ((_root(place), place) for place in places_kept(draft, statement))
+    return [(root, place) for root, place in roots if root is not None]
 
 
 def _object(draft: Draft, statement: ast.stmt) -> ast.expr | None:

@@ -21,7 +21,7 @@ from accelift_codemod.measured.carried import carried
 from accelift_codemod.measured.carrying_objects import carrying
 from accelift_codemod.measured.counting import RULE
 from accelift_codemod.measured.counting_networks import counted
-from accelift_codemod.measured.deciding import decides, deciding, filled_whole, made_whole, pacing
+from accelift_codemod.measured.deciding import decides, deciding, filled_whole, made_whole, pacing, reads_of_place
 from accelift_codemod.measured.decisions import decisions, decisions_called, layers_by_chance
 from accelift_codemod.measured.divisors import as_number, is_alike, is_whole
 from accelift_codemod.measured.drawn_settings import drawn_settings
@@ -324,7 +324,8 @@ scheduler.step(running / len(loader))
         What is returned goes there from where the function is called.
         """
         shown = {read for read, _ in measured(draft.facts)}  # which is said there
-        reads = [r for r in (*reads_after(draft, node, name), *reads_elsewhere(draft, node, name)) if r not in shown]
+        held = (*reads_after(draft, node, name), *reads_elsewhere(draft, node, name))
+        reads = [r for r in (*held, *reads_of_place(draft, node, name)) if r not in shown]
         queue: list[tuple[Read, Read]] = [(load, load) for load in same_entries(draft, node, name, reads)]
         seen = {read for _, read in queue}
         while queue:
