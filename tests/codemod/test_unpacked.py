@@ -1,9 +1,9 @@
-"""Loaders that one comprehension makes, and that are unpacked into variables."""
+"""Loaders and optimizers that one comprehension makes, and that are unpacked into variables."""
 
 from __future__ import annotations
 
 import pytest
-from scripts import converted, findings, lifted, script, unchanged
+from scripts import added, converted, findings, lifted, script, unchanged
 
 SETS = "torch.manual_seed(0)\nsets = torch.utils.data.random_split(data, [40, 24])\n"
 MADE = "loader, test_loader = {}"
@@ -69,3 +69,44 @@ def test_an_evaluation_that_cannot_gather() -> None:
     """All are prepared, or none: the other would be measured on a share."""
     after = "print(sum((model(x.to(device)).argmax(1) == y.to(device)).sum().item() for x, y in test_loader))"
     assert unchanged(script(loader=SETS + MADE.format(EACH), after=after)).code == "PREP-NO-POINT"
+
+
+TWO_SETS = "torch.manual_seed(0)\nfirst, rest = torch.utils.data.random_split(data, [40, 24])\n"
+
+
+@pytest.mark.parametrize("each", ["[{}]", "({})"])
+def test_each_is_told_apart_by_what_is_written_out(each: str) -> None:
+    """Only the one that is trained on is dealt out, if an evaluation cannot gather."""
+    made = MADE.format(each.format("DataLoader(part, batch_size=8) for part in (first, rest)"))
+    after = "print(sum((model(x.to(device)).argmax(1) == y.to(device)).sum().item() for x, y in test_loader))"
+    lines = added(script(loader=TWO_SETS + made, after=after))
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in lines
+    lines = added(script(loader=TWO_SETS + made, after=TEST.format(COUNT)))
+    assert "model, optimizer, loader, test_loader = accelerator.prepare(" in lines
+
+
+OPTIMIZERS = "first, second = {}"
+TWO_NETS = {
+    "model": "encoder, head = nn.Linear(8, 8).to(device), Net().to(device)",
+    "forward": "loss = F.cross_entropy(head(encoder(x)), y)",
+    "step": "first.step()\nsecond.step()\nfirst.zero_grad()\nsecond.zero_grad()",
+}
+
+
+@pytest.mark.parametrize(
+    "each",
+    [
+        "(torch.optim.Adam(net.parameters()) for net in (encoder, head))",
+        "[torch.optim.Adam(net.parameters()) for net in [encoder, head]]",
+        "[torch.optim.SGD(net.parameters(), lr) for net, lr in zip((encoder, head), (0.1, 0.2))]",
+    ],
+)
+def test_optimizers(each: str) -> None:
+    lines = added(script(**TWO_NETS, optimizer=OPTIMIZERS.format(each)))
+    assert "encoder, head, first, second, loader = accelerator.prepare(" in lines
+
+
+def test_optimizers_that_change_places() -> None:
+    made = OPTIMIZERS.format("(torch.optim.Adam(net.parameters()) for net in (encoder, head))")
+    swapped = f"{made}\nif len(data) > 9:\n    first, second = second, first"
+    assert unchanged(script(**TWO_NETS, optimizer=swapped)).code == "PREP-NO-POINT"

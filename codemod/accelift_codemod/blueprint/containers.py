@@ -40,7 +40,7 @@ def places(facts: Facts, scope: Scope, name: str, values: Values, one: Key) -> t
         elif keeps((value,), one):
             if not _settled(facts, scope, name):
                 return None  # what else is in it, or whether the object is, is not known
-            written = [value.origin, *(b.value for b in scope.bindings[name] if b.value is not None)]
+            written = [value.origin, *one[2], *(b.value for b in scope.bindings[name] if b.value is not None)]
             entries = list(_entries(facts, value, one, written))
             if not entries or None in entries:
                 return None

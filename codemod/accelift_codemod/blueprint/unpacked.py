@@ -1,4 +1,5 @@
-"""Loaders that one comprehension makes, and one statement puts into a variable each: prepared in all of these."""
+"""Loaders or optimizers that one comprehension makes, and one statement puts into a variable each: prepared in all of
+these."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from accelift_codemod.facts.values import key
 
 
 def item(blueprint: Blueprint, value: Value, roots: set[tuple[Scope, str]]) -> Item | None:
-    """What is prepared of the loaders of `train, test = [DataLoader(part) for part in parts]`, if they are that.
+    """What is prepared of the loaders of `train, test = [DataLoader(part) for part in parts]`, if they are that, or of
+    the optimizers of `first, second = (Adam(net.parameters()) for net in (encoder, decoder))`.
 
     They are one to all questions, so all are prepared, or none: not if one of their loops would measure a share.
     """
@@ -21,7 +23,12 @@ def item(blueprint: Blueprint, value: Value, roots: set[tuple[Scope, str]]) -> I
     found = [binding for scope, name in roots for binding in scope.bindings[name]]
     statements = {facts.index.statement(binding.node) for binding in found}
     scopes = {scope for scope, _ in roots}
-    if value.role is not Role.LOADER or len(found) != len(roots) or len(statements) != 1 or len(scopes) != 1:
+    if (
+        value.role not in (Role.LOADER, Role.OPTIMIZER)
+        or len(found) != len(roots)
+        or len(statements) != 1
+        or len(scopes) != 1
+    ):
         return None
     scope, statement = scopes.pop(), statements.pop()
     if scope.is_class or not all(_is_one_of(facts, binding, value) for binding in found):
@@ -30,7 +37,7 @@ def item(blueprint: Blueprint, value: Value, roots: set[tuple[Scope, str]]) -> I
     reads = [load for name in names for load in facts.loads(scope, name)]
     if not all(facts.same_file(load, statement) for load in reads):
         return None
-    return Item(value, Role.LOADER, scope, names[0], (statement,), names)
+    return Item(value, value.role, scope, names[0], (statement,), names)
 
 
 def _is_one_of(facts: Facts, binding: Binding, value: Value) -> bool:

@@ -105,6 +105,13 @@ class Calls:
             return None
         return None if self.resolver.changed(owner, node.id) else bound[0].value
 
+    def keys_of(self, node: ast.expr) -> Values:
+        """The keys of a dict that is written out, and to which no other is added: `sets = {"train": a, "test": b}`."""
+        table = self._given(node)
+        keys = table.keys if isinstance(table, ast.Dict) else []
+        written = [k for k in keys if isinstance(k, ast.Constant)]
+        return parts.unique(v for k in written for v in self.resolver.values(k)) if len(written) == len(keys) else ()
+
     def _holds_library(self, attribute: ast.Attribute) -> bool:
         """Whether an attribute is set to a name of a library, and is no method: `args.optimizer = torch.optim.Adam`."""
         if attribute.attr not in self.resolver.index.attribute_bindings:
@@ -383,10 +390,13 @@ class Calls:
             elif value.role is Role.DICT and name in ("values", "items", "get", "keys"):
                 inner = parts.unique(v for part in value.inner for v in part)
                 if name == "items":
-                    found.append(Value(Role.SEQUENCE, call, inner=((Value(Role.TUPLE, call, inner=((), inner)),),)))
+                    pair = Value(Role.TUPLE, call, inner=(self.keys_of(func.value), inner))
+                    found.append(Value(Role.SEQUENCE, call, inner=((pair,),)))
                 elif name == "values":
                     found.append(Value(Role.SEQUENCE, call, inner=(inner,)))
-                elif name == "get":
+                elif name == "keys":
+                    found.append(Value(Role.SEQUENCE, call, inner=(self.keys_of(func.value),)))
+                else:
                     found += inner
             elif value.role in (Role.LOADER, Role.ITERATOR) and name in ("__iter__",):
                 found.append(Value(Role.ITERATOR, call, inner=((value,),)))

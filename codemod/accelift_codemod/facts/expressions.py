@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from accelift_codemod.facts.resolve import Resolver
 
 Comprehension = ast.DictComp | ast.ListComp | ast.GeneratorExp
+_WRITTEN = (ast.Tuple, ast.List)
 _DEFINED = (How.IMPORT, How.FUNCTION, How.CLASS)
 
 
@@ -85,7 +86,22 @@ class Expressions:
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Values:
         if isinstance(node, ast.ListComp) and (same := self._same_entries(node, node.elt)):
             return same
-        return (Value(Role.SEQUENCE, node, inner=(self.resolver.values(node.elt),)),)
+        values = self.resolver.values(node.elt)
+        if elements := self._unpacked(node):
+            inner = tuple(parts.of_element(values, node, element, self.index) for element in elements)
+            return (Value(Role.TUPLE, node, inner=inner),)
+        return (Value(Role.SEQUENCE, node, inner=(values,)),)
+
+    def _unpacked(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> list[ast.expr]:
+        """What a comprehension goes through if that is written out, and each of what it gives gets a variable:
+        `first, second = (DataLoader(part) for part in (a, b))`."""
+        each, *more = node.generators
+        bound = self.index.parents[node]
+        target = bound.targets[0] if isinstance(bound, ast.Assign) and len(bound.targets) == 1 else None
+        if isinstance(node, ast.SetComp) or more or each.ifs or not isinstance(target, _WRITTEN):
+            return []
+        elements = each.iter.elts if isinstance(each.iter, _WRITTEN) else []
+        return [] if any(isinstance(e, ast.Starred) for e in (*target.elts, *elements)) else elements
 
     def _dict_comprehension(self, node: ast.DictComp) -> Values:
         if same := self._same_entries(node, node.value):
@@ -98,6 +114,8 @@ class Expressions:
     def _dict_of_pairs(self, call: ast.Call) -> Values:
         """What `dict` makes of pairs: `dict((k, make(k)) for k in names)`, `dict([("train", a), ("val", b)])`."""
         given = call.args[0] if len(call.args) == 1 and not call.keywords else None
+        if isinstance(given, ast.Call):
+            return self._dict_of_zip(call, given)
         if not isinstance(given, (ast.ListComp, ast.GeneratorExp, ast.List)):
             return ()
         made = given.elts if isinstance(given, ast.List) else [given.elt]
@@ -108,6 +126,25 @@ class Expressions:
             keys = tuple[object, ...](k.value if isinstance(k, ast.Constant) else None for k, _ in pairs)
             return (Value(Role.DICT, call, inner=tuple(self.resolver.values(v) for _, v in pairs), keys=keys),)
         return self._entries(call, given, *pairs[0])
+
+    def _dict_of_zip(self, call: ast.Call, given: ast.Call) -> Values:
+        """What `dict` makes of names and as many things that are written out: `dict(zip(names, [a, b]))`."""
+        called = self.resolver.builtin(call.func), self.resolver.builtin(given.func)
+        if called != ("dict", "zip") or len(given.args) != 2 or given.keywords:
+            return ()
+        names, things = map(self._written_out, given.args)
+        keys = self._constants(names) if names is not None else ()
+        if things is None or len(keys) != len(things.inner) or None in keys or len(set(keys)) < len(keys):
+            return ()
+        return (Value(Role.DICT, call, inner=things.inner, keys=keys),)
+
+    def _written_out(self, node: ast.expr) -> Value | None:
+        """The one tuple or list that an expression is, as it is where it is made."""
+        owner = self.index.scope(node).owner(node.id) if isinstance(node, ast.Name) else None
+        if owner is not None and isinstance(node, ast.Name) and self.resolver.changed(owner, node.id):
+            return None
+        values = self.resolver.values(node)
+        return values[0] if len(values) == 1 and values[0].role is Role.TUPLE else None
 
     def _entries(self, made: ast.expr, each: Comprehension, key: ast.expr, value: ast.expr) -> Values:
         """A dict of what a comprehension gives for each key."""
@@ -242,7 +279,7 @@ class Expressions:
             return ()
         values = self.resolver.values(binding.value)
         if how is How.LOOP:
-            values = parts.element(values)
+            values = parts.element(values) or self.calls.keys_of(binding.value)
         for step in binding.path:
             values = parts.item(values, step)
         return self.resolver.contents.of(binding, values)

@@ -46,11 +46,17 @@ def of_entry(values: Values, within: ast.AST | None, keys: Values, key: object, 
     written = [k.origin for k in keys if k.role is Role.CONSTANT and k.keys == (key,)]
     if within is None or len(keys) < 2 or len(written) != 1:
         return values
+    return of_element(values, within, written[0], index)
+
+
+def of_element(values: Values, within: ast.AST, element: ast.AST, index: Index) -> Values:
+    """What is made for one element that a loop, or a comprehension, goes through: loaders made `within` it are others
+    for each."""
     found: list[Value] = []
     for value in values:
         made = value.sites[0] if value.sites else value.origin
         anew = value.role is Role.LOADER and within in index.ancestors(made)
-        found.append(replace(value, sites=(written[0], *value.sites)) if anew else value)
+        found.append(replace(value, sites=(element, *value.sites)) if anew else value)
     return tuple(found)
 
 
