@@ -11,6 +11,7 @@ from accelift_codemod.facts.handmade.unknown import in_no_loop
 from accelift_codemod.facts.index import LOOPS, How, Index
 from accelift_codemod.facts.parts import BATCH_LIKE
 from accelift_codemod.facts.reached import trains
+from accelift_codemod.facts.switched_off import is_switched_off
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value, Values
 from accelift_codemod.measured.called_back import measured
@@ -155,6 +156,10 @@ def _structure(facts: Facts) -> None:
             f"nothing in this file runs {name}(), which trains",
             "convert the script that imports it",
         )
+    run = [call for call in calls if facts.runs(call)]
+    if all(is_switched_off(facts, call) for call in run):
+        function = facts.index.function(run[0])
+        raise _no_training(f": no call of {function.name if function else ''}() here has it train")
     if not trains(facts.written, facts.written.methods.get("backward", [])):
         _by_hand(facts)
         raise _no_training()  # the script has a trainer evaluate, say

@@ -119,3 +119,79 @@ def test_one_of_two_classes_of_one_name() -> None:
 
 def _indented(text: str) -> str:
     return "".join(f"    {line}\n" for line in text.splitlines())
+
+
+# ---- functions that train or evaluate, as their calls say
+
+RUN = f"""\
+{HEAD}import torch.nn.functional as F
+
+
+def run(loader, model, optimizer=None, train=False, mode="val"):
+    for x, y in loader:
+        loss = F.cross_entropy(model(x), y)
+        if {{}}:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+
+def evaluate(loader, model, optimizer=None):
+    run(loader, model, optimizer)
+"""
+DATA = """\
+loader = DataLoader(TensorDataset(torch.randn(8, 4), torch.zeros(8).long()), batch_size=4)
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+
+
+def run_of_another_file(engine: str, after: str) -> str:
+    """Why a script is left alone that runs the function of another file; empty if it is converted."""
+    head = f"{HEAD}import sys\nfrom model import Net\nfrom engine import evaluate, run\n\n"
+    write({"engine.py": engine, "model.py": MODEL, "main.py": f"{head}{DATA}{after}\n"})
+    result = only("main.py")
+    assert result.plan is not None
+    return "" if result.output is not None else result.plan.findings[0].code
+
+
+@pytest.mark.parametrize(
+    ("test", "after"),
+    [
+        ("train", "run(loader, model)"),
+        ("train", "run(loader, model, None, train=False)\nrun(loader, model)"),
+        ("not not train and len(x) > 1", "run(loader, model)"),
+        ("optimizer is not None", "run(loader, model)"),
+        ("optimizer is not None", "evaluate(loader, model)"),
+        ('mode == "train" or train', "run(loader, model, train=False)"),
+    ],
+)
+def test_no_call_of_a_function_has_it_train(folder: Path, test: str, after: str) -> None:
+    assert run_of_another_file(RUN.format(test), after) == "NO-TRAINING"
+
+
+@pytest.mark.parametrize(
+    ("test", "after"),
+    [
+        ("train", "run(loader, model, optimizer, train=True)"),
+        ("train", "run(loader, model)\nrun(loader, model, optimizer, train=True)"),
+        ("train", "run(loader, model, optimizer, len(sys.argv) > 1)"),
+        ("train", "TRAIN = False  # to be changed\nrun(loader, model, optimizer, TRAIN)"),
+        ("train", "given = {'train': True}\nrun(loader, model, optimizer, **given)"),
+        ("train", "each = [run]\neach[0](loader, model, optimizer, True)\nrun(loader, model)"),
+        ("train or len(x) > 1", "run(loader, model, optimizer)"),
+        ("optimizer is not None", "evaluate(loader, model, optimizer)"),
+    ],
+)
+def test_a_call_may_have_it_train(folder: Path, test: str, after: str) -> None:
+    assert run_of_another_file(RUN.format(test), after) != "NO-TRAINING"
+
+
+def test_a_function_that_binds_what_it_is_told(folder: Path) -> None:
+    bound = RUN.format("train").replace("    for x", "    train = train or optimizer is not None\n    for x", 1)
+    assert run_of_another_file(bound, "run(loader, model, optimizer)") != "NO-TRAINING"
+
+
+def test_a_setting_of_the_script_itself() -> None:
+    definitions = RUN.format("train").partition("as F\n")[2]
+    assert code(definitions, "run(loader, model, optimizer)") != "NO-TRAINING"

@@ -123,7 +123,7 @@ class Making:
                 block[chosen].lineno,
                 "the accelerator is needed here, and what tells whether the script means the CPU may be set after "
                 f"that: in line {line}",
-                "choose the device before anything else is made",
+                f"move this below line {line}, or choose the device before it",
             )
         if inside:
             raise refuse(
