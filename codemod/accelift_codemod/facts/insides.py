@@ -230,10 +230,14 @@ class Insides:
         methods = {m.name for m in self.methods}
         constants = set(self.index.scopes[self.cls].bindings)
         for node in walk(self.cls):
-            if isinstance(node, ast.Attribute) and node.attr in _REACHING and not self._of_another(node):
+            if isinstance(node, ast.Attribute) and node.attr in _REACHING:
+                if self._of_another(node) or (isinstance(node.value, ast.Name) and self._takes_settings(node.value)):
+                    continue
                 return self.no(node, f"`{node.attr}` reaches attributes in another way")
         for name in self.selves():
             parent = parents[name]
+            if self._takes_settings(name):
+                continue
             if isinstance(parent, ast.Attribute):
                 special = parent.attr.startswith("__") and parent.attr.endswith("__") and parent.attr != "__class__"
                 if special and (parent.attr in _KNOWN or parent.attr not in methods):
@@ -269,6 +273,33 @@ class Insides:
                 continue
             return self.no(name, "the object itself is handed on, and others may set its attributes")
         return None
+
+    def _takes_settings(self, name: ast.Name) -> bool:
+        """Whether a constructor gives the object attributes by their names before it has any others, so that those
+        which it then binds are what it says: `self.__dict__.update(settings)`."""
+        statement, method = self.index.statement(name), self.index.function(name)
+        if method is None or method.name != "__init__" or method not in self.bound or self.trains_itself is not None:
+            return False
+        if name.id != self.self_name or self.index.scopes[self.cls].bindings.keys() - {m.name for m in self.methods}:
+            return False  # what the class says of a constant would not hold
+        around = {statement, *self.index.ancestors(statement)}
+        top = next((s for s in method.body if s in around), None)
+        if top is not statement and not (isinstance(top, ast.For) and top.body == [statement] and not top.orelse):
+            return False
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if top is None or not isinstance(call, ast.Call):
+            return False
+        if any(map(self._has_attributes, method.body[: method.body.index(top)])):
+            return False
+        if top is not statement:  # `for name, value in settings.items(): setattr(self, name, value)`
+            return self.names.builtin(call.func) == "setattr" and call.args[:1] == [name]
+        held = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "update" else None
+        own = isinstance(held, ast.Attribute) and held.attr == "__dict__" and held.value is name
+        return own or (isinstance(held, ast.Call) and self.names.builtin(held.func) == "vars" and held.args == [name])
+
+    def _has_attributes(self, statement: ast.stmt) -> bool:
+        """Whether a statement of a method does something with the object."""
+        return any(isinstance(n, ast.Name) and n.id == self.self_name for n in walk(statement))
 
     def _gives_itself(self, method: Function) -> bool:
         """Whether a method returns the object, if it returns something."""
