@@ -248,6 +248,13 @@ def test_the_other_target_has_no_such_methods() -> None:
 MADE = "noise = torch.zeros({}requires_grad=True)\nattack = torch.optim.SGD([noise], lr=1.0)\n"
 ATTACK = "(-F.cross_entropy(model(x + noise), y)).backward()\nattack.step()\n"
 LOSS = "loss = F.cross_entropy(model(x + noise.detach()), y)"
+HARD = "loss = F.cross_entropy(harder(model, x, y{}), y)"
+GIVEN = "attack = torch.optim.SGD([noise], lr=1.0)\n"
+
+
+def _harder(parameters: str, made: str) -> str:
+    body = textwrap.indent(f"{made}{ATTACK}return model(x + noise.detach())\n", "    ")
+    return f"def harder({parameters}):\n{body}"
 
 
 @pytest.mark.parametrize(
@@ -255,6 +262,15 @@ LOSS = "loss = F.cross_entropy(model(x + noise.detach()), y)"
     [
         ({"forward": MADE.format("x.shape, ") + ATTACK + LOSS}, True),
         ({"before": MADE.format("8, "), "forward": ATTACK + LOSS}, False),
+        ({"definitions": _harder("model, x, y", MADE.format("x.shape, ")), "forward": HARD.format("")}, True),
+        (
+            {
+                "definitions": _harder("model, x, y, noise", GIVEN),
+                "before": "noise = torch.zeros(8, requires_grad=True)",
+                "forward": HARD.format(", noise"),
+            },
+            False,
+        ),
     ],
 )
 def test_what_each_batch_has_anew_is_no_parameter_of_a_module(slots: dict[str, str], of_batch: bool) -> None:

@@ -11,7 +11,7 @@ from accelift_codemod.blueprint import Blueprint, Local
 from accelift_codemod.blueprint.strangers import stranger
 from accelift_codemod.facts import BatchLoop, Role, Value, hooks, position
 from accelift_codemod.facts.contents import inside
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.objects import Optimizer
 from accelift_codemod.facts.scopes import MARK
 from accelift_codemod.facts.tree import walk
@@ -37,6 +37,7 @@ def choose(blueprint: Blueprint) -> list[tuple[Value, Role]]:
     ]
 
 
+_CALLS = 4  # from a loop to the function that makes an optimizer
 # Methods of the optimizer that Accelerate's prepare returns.
 _WRAPPED = frozenset("step zero_grad state_dict load_state_dict add_param_group train eval".split())
 
@@ -48,10 +49,21 @@ class _Choice:
         self.resolver = blueprint.facts.resolver
         self.index = blueprint.facts.index
 
-    def _is_of_batch(self, call: ast.Call) -> bool:
-        """Whether an optimizer is made in a loop over batches, for each of them."""
+    def _is_of_batch(self, call: ast.Call, updated: ast.expr) -> bool:
+        """Whether an optimizer is made for each batch: in a loop over batches, or, with what it updates, in a function
+        that such a loop calls."""
+        home = self.index.function(call)
+        bindings = [b for n in walk(updated) if isinstance(n, ast.Name) for b in self.resolver.bindings(n)]
+        anew = all(b.how is not How.PARAMETER and self.index.function(b.node) is home for b in bindings)
+        return self._runs_for_batches(call, _CALLS if anew else 0)
+
+    def _runs_for_batches(self, node: ast.AST, steps: int) -> bool:
         batches = {loop.node for loop in self.facts.loops.batch_loops}
-        return not batches.isdisjoint(self.index.enclosing_loops(call))
+        if not batches.isdisjoint(self.index.enclosing_loops(node)):
+            return True
+        function = self.index.function(node) if steps else None
+        sites = self.resolver.sites(function) if isinstance(function, FUNCTIONS) else []
+        return any(self._runs_for_batches(site, steps - 1) for site in sites)
 
     def optimizers(self) -> list[Value]:
         found = []
@@ -61,7 +73,7 @@ class _Choice:
             line = optimizer.call.lineno
             if optimizer.loose:
                 text = self.facts.segment(optimizer.loose[0])
-                if self._is_of_batch(optimizer.call):
+                if self._is_of_batch(optimizer.call, optimizer.loose[0]):
                     raise refuse(
                         "DDP-FREEPARAM",
                         line,
