@@ -68,6 +68,25 @@ def test_what_comes_after_those_with_an_accelerator_have_left(before: str, repor
     assert bool(findings(text, "SAVE-RACE")) is reported
 
 
+@pytest.mark.parametrize(
+    ("test", "reported"),
+    [
+        ("accelerator.is_main_process and epoch or (full and done())", True),  # whichever process is the main one
+        ("full or accelerator.is_main_process", True),
+        ("done() and (accelerator.is_main_process or full)", True),
+        ("accelerator.is_main_process and (epoch or full)", False),
+        ("accelerator.is_main_process or full and accelerator.is_local_main_process", False),
+        ("accelerator.is_main_process or not distributed", False),
+        ("accelerator.is_main_process or accelerator.num_processes == 1", False),
+        ("accelerator.is_main_process or save_all", False),
+    ],
+)
+def test_an_arm_of_an_or_that_all_processes_pass(test: str, reported: bool) -> None:
+    before = "full, distributed, save_all = len(data) > 3, False, False\ndone = lambda: len(data) > 5"
+    text = script(before=before, epoch_end=f"if {test}:\n    {SAVE}")
+    assert bool(findings(text, "SAVE-RACE")) is reported
+
+
 @pytest.mark.parametrize(("test", "codes"), [("accelerator is None", []), ("len(x) < 16", ["BWD-RAW"])])
 def test_a_backward_pass_without_an_accelerator(test: str, codes: list[str]) -> None:
     arms = f"if {test}:\n    loss.backward()\nelse:\n    accelerator.backward(loss)"

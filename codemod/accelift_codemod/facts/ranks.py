@@ -24,6 +24,9 @@ _COUNTS = frozenset({"num_processes", "use_distributed", "distributed_type"})
 # What is registered with these runs where the other is called.
 _HOOKS = {"register_save_state_pre_hook": "save_state", "register_load_state_pre_hook": "load_state"}
 _PROCESS = frozenset("rank ranks main master process processes proc primary leader chief".split())
+# Names of what tells that there is one process, or that all are meant. They are read only to be silent.
+_FEW = frozenset("distributed dist ddp parallel world gpu gpus cuda cpu local single multi node nodes num".split())
+_ALL = frozenset("all every each debug verbose".split())
 _STEPS = 4  # from one function to those that call it
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
@@ -192,7 +195,7 @@ class Ranks:
             return True
         child = node
         for parent in self.index.ancestors(node):
-            if isinstance(parent, (ast.If, ast.IfExp, ast.While)) and self._asks(parent.test):
+            if isinstance(parent, (ast.If, ast.IfExp, ast.While)) and self._chooses(parent, child):
                 return True
             if isinstance(child, ast.stmt) and any(map(self._asks, self.left_before(child))):
                 return True
@@ -301,6 +304,19 @@ class Ranks:
             child = parent
         return False
 
+    def _chooses(self, branch: ast.If | ast.IfExp | ast.While, part: ast.AST) -> bool:
+        """Whether a branch may come to a part of it on some processes only."""
+        within = branch.body if isinstance(branch.body, list) else [branch.body]
+        return self._lets_some(branch.test) if part in within else self._asks(branch.test)
+
+    def _lets_some(self, test: ast.expr) -> bool:
+        """Whether a test may be true on some processes only: not if all pass it by another arm of an `or`."""
+        if not isinstance(test, ast.BoolOp):
+            return self._asks(test)
+        if isinstance(test.op, ast.And):
+            return any(map(self._lets_some, test.values))
+        return self._asks(test) and all(self._lets_some(arm) or _is_meant(arm) for arm in test.values)
+
     def _asks(self, test: ast.AST) -> bool:
         if any(isinstance(n, ast.Name) and n.id == "__name__" for n in walk(test)):
             return False
@@ -347,6 +363,13 @@ def mentions_process(node: ast.AST) -> bool:
         if not _PROCESS.isdisjoint(words(name)):
             return True
     return False
+
+
+def _is_meant(node: ast.expr) -> bool:
+    """Whether an expression may ask how many processes there are, for a setting in which there is one, or whether all
+    of them are meant."""
+    names = {n.attr if isinstance(n, ast.Attribute) else getattr(n, "id", "") for n in walk(node)}
+    return not names.isdisjoint(_COUNTS) or any((_FEW | _ALL) & words(name) for name in names)
 
 
 def words(name: str) -> set[str]:
