@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import findings, script
+from scripts import findings, script, severities
 
 IMPORTS = "import random\nimport numpy as np"
 NET = """\
@@ -101,5 +101,31 @@ def test_layers_that_run_whatever_is_drawn(layers: str) -> None:
 def test_what_is_drawn_for_each_row_and_put_into_a_list(test: str, expected: bool) -> None:
     draws = "kept, others = [], [epoch]\nfor _ in range(len(x)):\n    kept.append(random.random() < 0.5)"
     skip = f"{draws}\nif {test}:\n    continue"
-    assert told(move=f"x, y = x.to(device), y.to(device)\n{skip}") is expected
-    assert not told(move=f"x, y = x.to(device), y.to(device)\n{skip}", setup=SEED)
+    slots = {"imports": "import random", "move": f"x, y = x.to(device), y.to(device)\n{skip}"}
+    assert severities(script(**slots), "COLL-RANKFLOW") == (["error"] if expected else [])
+    # Seeded, all processes decide alike, but by as many draws as a share has rows.
+    assert severities(script(**slots, setup=SEED), "COLL-RANKFLOW") == (["warning"] if expected else [])
+
+
+@pytest.mark.parametrize(
+    ("draws", "test", "expected"),
+    [
+        ("kept = [random.random() < 0.5 for _ in x]", "sum(kept) < 3", True),
+        ("kept = [random.random() < 0.5 for _ in range(len(x))]", "True not in kept", True),
+        ("kept = [random.random() < 0.5 for _ in range(8)]", "sum(kept) < 3", False),
+        ("kept = random.random()", "kept < 0.5", False),
+        ("kept = [random.random() < 0.5 for _ in x]", "epoch > 3", False),
+        ("kept = [random.random() < 0.5 for _ in x]", "len(kept) < 3", False),
+    ],
+)
+def test_what_is_drawn_for_each_row_of_a_share(draws: str, test: str, expected: bool) -> None:
+    move = f"x, y = x.to(device), y.to(device)\n{draws}\nif {test}:\n    {{}}"
+    text = script(imports="import random", setup=SEED, move=move.format("continue"))
+    assert severities(text, "COLL-RANKFLOW") == (["warning"] if expected else [])
+    shown = script(imports="import random", setup=SEED, move=move.format("print(epoch)"))
+    assert severities(shown, "COLL-RANKFLOW") == []
+
+
+def test_what_is_drawn_and_decides_for_one_row() -> None:
+    rows = "for row in x:\n    if random.random() < 0.5:\n        continue\n    row.add_(1)"
+    assert not told(move=f"x, y = x.to(device), y.to(device)\n{rows}", setup=SEED)

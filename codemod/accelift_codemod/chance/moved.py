@@ -32,7 +32,7 @@ def _drawing_share(draft: Draft, loop: BatchLoop, coin: ast.Call, home: str) -> 
         for call in (c for s in (statement, *called) for c in draft.facts.loops.own_calls(s)):
             same = call is not coin and stream(draft.facts.resolver, call) == home
             alike = home not in SEEDS or _is_on_device(call) == _is_on_device(coin)
-            if same and alike and _is_for_share(draft, loop, call):
+            if same and alike and is_for_share(draft, loop, call):
                 return call
     return None
 
@@ -43,7 +43,7 @@ def _is_on_device(call: ast.Call) -> bool:
     return like or any(k.arg == "device" for k in call.keywords)
 
 
-def _is_for_share(draft: Draft, loop: BatchLoop, call: ast.Call) -> bool:
+def is_for_share(draft: Draft, loop: BatchLoop, call: ast.Call) -> bool:
     """Whether a call runs for each sample, or draws as many numbers as there are."""
     if is_for_each_row(draft, call):
         return True

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from accelift_codemod.chance import seeds
+from accelift_codemod.chance.decided import is_for_each_row
+from accelift_codemod.chance.moved import is_for_share
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role
-from accelift_codemod.facts.chance import SEEDS, drawn_from
+from accelift_codemod.facts.chance import SEEDS, drawn_from, stream
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import leaves, walk
 from accelift_codemod.measured.asked import deciding
@@ -44,6 +46,27 @@ def coins(draft: Draft, test: ast.expr) -> Iterator[tuple[ast.Call, str]]:
         home = drawn_from(draft.facts.resolver, call)
         if home:
             yield call, home
+
+
+def for_share(draft: Draft, node: Loop, test: ast.expr) -> ast.Call | None:
+    """A call by which a test for a whole batch goes that draws for each sample of a process's share."""
+    loop = draft.blueprint.loops.get(node)
+    if loop is None or is_for_each_row(draft, test):
+        return None
+    calls = (n for n in deciding(draft, test) if isinstance(n, ast.Call) and stream(draft.facts.resolver, n))
+    return next((call for call in calls if is_for_share(draft, loop, call)), None)
+
+
+def fewer(draft: Draft, place: ast.AST, draw: ast.Call) -> Finding:
+    """What is told of that: all processes decide alike, if they are seeded alike and their shares are as large."""
+    return draft.finding(
+        "COLL-RANKFLOW",
+        Severity.WARNING,
+        place,
+        f"what trains is decided by `{draft.facts.segment(draw)}`, which is drawn for each sample of a process's "
+        "share: there are fewer of them than samples in the batch, and it comes out otherwise than on one process",
+        "draw as many numbers as the whole batch has samples",
+    )
 
 
 def matters(draft: Draft, node: Loop, choice: Choice, trains: list[int]) -> bool:

@@ -89,10 +89,13 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
         drifting = _drifting(draft, node, statement.test) if drawn is None else None
         if drifting is not None and (_matters(draft, node, statement) or _sets_rate(draft, statement)):
             yield _drifts(draft, statement, drifting, "what trains is decided by", "decides otherwise")
-        if not goes_by(draft, statement.test, local, kept):
-            yield from _reached(draft, statement, local, kept)
-            continue
-        if comes_out_alike(draft, node, statement.test, local):
+        differs = goes_by(draft, statement.test, local, kept)
+        if not differs or comes_out_alike(draft, node, statement.test, local):
+            each = coins.for_share(draft, node, statement.test) if drawn is None and drifting is None else None
+            if each is not None and _matters(draft, node, statement):
+                yield coins.fewer(draft, statement, each)
+            if not differs:
+                yield from _reached(draft, statement, local, kept)
             continue
         inside, ends, leaves = _leaving(draft, statement, (ast.Break, ast.Continue, ast.Return))
         if leaves or any(map(draft.facts.loops.is_backward, inside)):
