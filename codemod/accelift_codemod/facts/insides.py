@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from accelift_codemod.facts import library
 from accelift_codemod.facts.classes import Classes, stands_apart
+from accelift_codemod.facts.decorators import runs_as_it_stands
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function, Index
 from accelift_codemod.facts.inheritance import is_abstract, is_of_abc
 from accelift_codemod.facts.self_trained import is_kept, problem, training_method
@@ -164,6 +165,8 @@ class Insides:
 
     def _plain(self, decorator: ast.expr) -> bool:
         func = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if runs_as_it_stands(self.names, decorator):
+            return True
         return self.names.qualified(func) in _PLAIN or is_of_abc(self.index, self.names, func, "abstractmethod")
 
     def _looks(self, method: Function) -> bool:
