@@ -18,7 +18,7 @@ from accelift_codemod.measured.counting import RULE, WHY, count_of_all, numbered
 from accelift_codemod.measured.filling import FILLING, filled, given_to, places
 from accelift_codemod.measured.held_outside import reads_elsewhere
 from accelift_codemod.measured.joined_rows import from_all_rows
-from accelift_codemod.measured.numbers import number_of
+from accelift_codemod.measured.numbers import is_number, number_of
 from accelift_codemod.measured.one_by_one import over_samples
 from accelift_codemod.measured.onward import targets
 from accelift_codemod.measured.taken import counts_beside, numbers_in, taken_of_all, written
@@ -266,8 +266,16 @@ def _reduced(
     """Reduce what a statement adds or hands on, or, if `rows`, compute it from those of all processes; nothing if some
     of it cannot be."""
     found = [*_combined(draft, loop, statement, value, local)]
-    found = found or (from_all_rows(draft, loop, statement, value, local) if rows else [])
+    if rows and (not found or _is_read_elsewhere(draft, statement, value)):
+        found = from_all_rows(draft, loop, statement, value, local) or found
     return found or [*_trusted(draft, loop, statement, value, local)]
+
+
+def _is_read_elsewhere(draft: Draft, statement: ast.stmt, value: ast.expr) -> bool:
+    """Whether a variable holds a number that a function returns, and others read it, too: for them it is better made
+    that of all processes where it is computed."""
+    value, _ = _added(draft, statement, value)
+    return isinstance(value, ast.Name) and number_of(draft, value) is None and is_number(draft, value)
 
 
 def _trusted(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr, local: set[str]) -> Iterator[Edit]:
