@@ -53,13 +53,18 @@ def test_a_mean_over_what_is_picked_is_reported(loss: str) -> None:
         "longest, order = y.sort(descending=True)\nloss = F.cross_entropy(model(x[order]), y[order])",
         "loss = F.cross_entropy(out, y, weight=None) + torch.ones(3)[torch.ones(3) > 0].mean()",
         "packed = pack_padded_sequence(out, [3] * x.size(0), batch_first=True)\nloss = packed.data.pow(2).mean()",
-        "packed = pack_padded_sequence(out, y + 1, batch_first=True)\n"
-        "back, _ = pad_packed_sequence(packed, batch_first=True)\nloss = back.pow(2).mean()",
         "shown = out[y == 1].mean().item()\nloss = F.cross_entropy(out, y)",
     ],
 )
 def test_what_has_as_many_elements_for_each_sample_is_not(loss: str) -> None:
     assert codes(loss) == []
+
+
+@pytest.mark.parametrize(("length", "told"), [("", ["BATCH-PADDED"]), (", total_length=3", [])])
+def test_what_is_padded_again_is_as_long_as_the_longest(length: str, told: list[str]) -> None:
+    packed = "packed = pack_padded_sequence(out, y + 1, batch_first=True)\n"
+    back = f"back, _ = pad_packed_sequence(packed, batch_first=True{length})\nloss = back.pow(2).mean()"
+    assert codes(packed + back) == told
 
 
 def test_sums_over_what_is_picked_are_sums() -> None:

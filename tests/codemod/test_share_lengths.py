@@ -28,6 +28,8 @@ PACKED = """\
 packed = pack_padded_sequence(h, n.cpu(), batch_first=True, enforce_sorted=False)
 h, _ = pad_packed_sequence(self.rnn(packed)[0], batch_first=True{})
 """
+BCE = "bce = nn.BCEWithLogitsLoss()"
+BINARY = "self.layer(h.mean(1))[:, :1]"
 STEPS = "steps = []\nfor i in range({}):\n    steps.append(self.layer(h[:, i]))\nreturn torch.stack(steps, 1)"
 
 
@@ -118,6 +120,26 @@ def test_one_label_for_all_places_of_a_sample_says_nothing_of_their_number() -> 
     body = "pred = model(x, n).argmax(-1)\ntotal += (pred == {}).sum().item()"
     assert whole(evaluating(body.format("y[:, None]"), forward))
     assert not whole(evaluating(body.format("y"), forward))
+
+
+@pytest.mark.parametrize(
+    ("forward", "body", "shared"),
+    [
+        ("self.layer(h.mean(1))", "total += (model(x, n).argmax(1) == y).sum().item()", True),
+        ("self.layer(h.mean(1))", "out = model(x, n)\nt = y.to(device)\ntotal += F.cross_entropy(out, t).item()", True),
+        (BINARY, "out = model(x, n)\nloss = bce(out, y.float().unsqueeze(1))\ntotal += loss.item()", True),
+        (BINARY, "out = model(x, n)\nloss = F.mse_loss(out, y.float().unsqueeze(1))\ntotal += loss.item()", False),
+        ("self.layer(h)", "x = x[:, :n.max()]\nout = model(x, n)\n{FLAT}", False),
+        ("self.layer(h)", "x = x[:, :n.max()]\nout = model(x, n)\nx = x.view(-1)\n{FLAT}", False),
+    ],
+)
+def test_labels_that_are_taken_out_of_the_batch(forward: str, body: str, shared: bool) -> None:
+    flat = "total += F.cross_entropy(out.reshape(-1, 3), x.reshape(-1) % 3, reduction='sum').item()"
+    text = evaluating(body.replace("{FLAT}", flat), PACKED.format("") + f"return {forward}")
+    for batch in ("x, n, y = batch", "x, n, y = (part.to(device) for part in batch)"):
+        loop = f"for batch in held_out:\n{' ' * 12}{batch}\n"
+        source = text.replace("for x, n, y in held_out:\n", loop).replace("for epoch", f"{BCE}\nfor epoch", 1)
+        assert whole(source) is not shared
 
 
 def test_a_mean_over_the_places_of_a_share_is_not_averaged() -> None:

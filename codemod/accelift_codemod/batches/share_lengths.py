@@ -11,6 +11,7 @@ from accelift_codemod.batches import lengths
 from accelift_codemod.facts import BatchLoop, Facts, Function, Role, torch_ops
 from accelift_codemod.facts.effects import assignments, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.memo import kept, memoised
 from accelift_codemod.facts.tree import children, leaves, walk
 from accelift_codemod.measured import inside_networks
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from accelift_codemod.blueprint import Blueprint
 
 PAD_SEQUENCE = "torch.nn.utils.rnn.pad_sequence"
+_OF_BATCHES = {Role.BATCH, Role.DATA}
+_FLATTENS = ("view", "reshape", "flatten", "ravel")
 
 
 class ShareLengths:
@@ -50,17 +53,18 @@ class ShareLengths:
     @cached_property
     def _names(self) -> frozenset[str]:
         """The variables of the loop that may hold one. What is compared with a tensor that is none has its form."""
-        dealt = stores(self.loop.node.target) if isinstance(self.loop.node, (ast.For, ast.AsyncFor)) else set()
-        pairs = [pair for s in self.loop.body for n in walk(s) if (pair := compared(self.facts, n)) is not None]
+        nodes = [n for s in self.loop.body for n in walk(s)]
+        pairs = [(pair, _of_one_form(self.facts, n)) for n in nodes if (pair := compared(self.facts, n)) is not None]
         known: frozenset[str] = frozenset()
         while True:
             names = self._holding(self.loop.body, known)
             met = [
                 side
-                for pair in pairs
+                for pair, strict in pairs
                 for side, other in (pair, pair[::-1])
-                if not dealt.isdisjoint(n.id for n in loads(other))
-                and not (_is_widened(other) or self._has(other, names))
+                if any(self.facts.resolver.roles(n) & _OF_BATCHES for n in loads(other))
+                and not self._has(other, names)
+                and (strict or not _is_widened(other))
             ]
             self._even.update(n for side in met for n in walk(side))
             known = known.union(n.id for side in met for n in loads(side) if n.id in names)
@@ -92,8 +96,9 @@ class ShareLengths:
     def _is_told(self, node: ast.expr) -> bool:
         """Whether it is known how long the rows of a tensor are, or that there is one number for each sample."""
         extent = self.facts.extents.of(node)
-        told = extent is not None and extent.sizes and not extent.deeper and None not in extent.sizes[1:]
-        return bool(told) or self.facts.layouts.dimensions.of(node) == 1
+        sized = extent is not None and extent.sizes and not extent.deeper and None not in extent.sizes[1:]
+        told = bool(sized) or self.facts.layouts.dimensions.of(node) == 1
+        return told and not _is_flat(self.facts, node)
 
     def _runs(self, call: ast.Call) -> bool:
         """Whether a call gives what a function of the script, or a network, has made such a tensor."""
@@ -107,6 +112,28 @@ class ShareLengths:
         names = self._holding(function.body, frozenset())
         returned = (r.value for r in self.facts.resolver.returns(function) if r.value is not None)
         return any(self._has(value, names) for value in returned)
+
+
+def _is_flat(facts: Facts, node: ast.expr) -> bool:
+    """Whether an expression has all places of its samples in dimension 0: `x.view(-1)`, `x.reshape(-1, 3)`."""
+    made = [facts.resolver.set_once(name) for name in loads(node)]
+    for part in (n for e in (node, *made) if e is not None for n in walk(e)):
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in _FLATTENS:
+            first = part.args[0] if part.args else None
+            first = first.elts[0] if isinstance(first, (ast.Tuple, ast.List)) and first.elts else first
+            start = 0 if first is None and part.func.attr in ("flatten", "ravel") else integer(first)
+            if start in (0, -1):
+                return True
+    return False
+
+
+def _of_one_form(facts: Facts, node: ast.AST) -> bool:
+    """Whether a comparison is a loss that broadcasts neither of its sides."""
+    if not isinstance(node, ast.Call):
+        return False
+    names = {facts.resolver.library_function(node.func) or "", *(v.name for v in facts.resolver.values(node.func))}
+    found = {name.rpartition(".")[2] for name in names if name}
+    return bool(found) and found <= torch_ops.OF_ONE_FORM
 
 
 def _is_widened(node: ast.expr) -> bool:
@@ -170,15 +197,17 @@ def lengthens(facts: Facts, node: ast.AST) -> bool:
         return True
     if not isinstance(node, ast.Call):
         return False
-    return unpacks(facts, node) or lengths.is_told_to_pad(node) or _joins_steps(facts, node)
+    return lengths.is_told_to_pad(node) or _joins_steps(facts, node)
 
 
 def _cuts(facts: Facts, node: ast.AST) -> bool:
     sizes = (size for size in (length_taken(node), *_sizes(facts, node)) if size is not None)
     if any(_longest(facts, size, 2) for size in sizes):
         return True
-    if not isinstance(node, ast.Call) or facts.resolver.library_function(node.func) != PAD_SEQUENCE:
+    if not isinstance(node, ast.Call):
         return False
+    if facts.resolver.library_function(node.func) != PAD_SEQUENCE:
+        return unpacks(facts, node)
     padded = facts.resolver.argument(node, 0, "sequences")
     return padded is not None and _of_batch(facts, padded)
 
@@ -256,7 +285,7 @@ def _longest(facts: Facts, node: ast.expr, depth: int) -> bool:
 def _of_batch(facts: Facts, node: ast.expr) -> bool:
     """Whether something is part of a batch, or computed from it; or what a network is given."""
     parts = [n for n in walk(node) if isinstance(n, ast.expr)]
-    if any(facts.resolver.roles(n) & {Role.BATCH, Role.DATA} for n in parts):
+    if any(facts.resolver.roles(n) & _OF_BATCHES for n in parts):
         return True
     return any(_is_given(facts, n, 3) for n in parts if isinstance(n, ast.Name))
 

@@ -191,6 +191,8 @@ FUNCTIONAL_LOSSES = {
 ELEMENTWISE_LOSSES = frozenset(
     "mse_loss l1_loss smooth_l1_loss huber_loss kl_div MSELoss L1Loss SmoothL1Loss HuberLoss KLDivLoss".split()
 )
+# Losses of two tensors of the same form.
+OF_ONE_FORM = frozenset("binary_cross_entropy binary_cross_entropy_with_logits BCELoss BCEWithLogitsLoss".split())
 # Losses that are a mean over the samples, each by its own length, however their targets are put together.
 OF_EACH_SAMPLE = frozenset({"CTCLoss", "ctc_loss"})
 WEIGHTED_LOSSES = frozenset({"CrossEntropyLoss", "NLLLoss", "NLLLoss2d"})

@@ -75,10 +75,10 @@ class Notes(Rule):
             Severity.NOTE,
             "a batch is padded to the longest sample of a share",
             "A collate function makes the samples of a batch as long as its longest one, or cuts them to its "
-            "shortest, or the training loop cuts them to that. Each process has its own share, which may end up "
-            "shorter. What leaves padding out (a mask, packed sequences, lengths) computes the same; a mean or a "
-            "maximum over padded positions does not. It is a warning where the loss surely is a mean over these "
-            "positions, and where samples are cut to the shortest.",
+            "shortest, or the training loop cuts them to that; or its network pads packed sequences again. Each "
+            "process has its own share, which may end up shorter. What leaves padding out (a mask, packed sequences, "
+            "lengths) computes the same; a mean or a maximum over padded positions does not. It is a warning where "
+            "the loss surely is a mean over these positions, and where samples are cut to the shortest.",
         ),
         Explained(
             "NOTEBOOK",
