@@ -236,14 +236,16 @@ def test_sums_of_numbers(add: str, expected: str) -> None:
     assert squeezed(expected) in squeezed(converted(script(**slots)))
 
 
-@pytest.mark.parametrize(
-    "add",
-    [
-        "part = loss.item() * y.size(0)\ntotal += part\nprint(part)",
-        "total += loss.detach().numpy() * y.size(0)",
-    ],
-)
-def test_sums_of_numbers_that_are_reported_as_they_are_no_tensors(add: str) -> None:
+def test_sums_of_numbers_that_are_also_read_elsewhere() -> None:
+    add = "part = loss.item() * y.size(0)\ntotal += part\nprint(part)"
+    text = script(epoch="total = 0.0", batch_end=add, epoch_end="print(total / len(data))")
+    of_all = "total += accelerator.gather_for_metrics(torch.tensor(part, dtype=torch.float64)).sum().item()"
+    assert squeezed(of_all) in squeezed(converted(text).replace("(\n", "").replace("\n        )", ""))
+    assert findings(text) == ["METRIC-TRAIN"]  # of what is printed
+
+
+def test_sums_of_numbers_that_are_reported_as_they_are_no_tensors() -> None:
+    add = "total += loss.detach().numpy() * y.size(0)"
     slots = {"epoch": "total = 0.0", "batch_end": add, "epoch_end": "print(total / len(data))"}
     assert "gather" not in converted(script(**slots))
     assert "METRIC-TRAIN" in findings(script(**slots))

@@ -148,7 +148,7 @@ LSTM, GRU = "nn.LSTM(8, 8, batch_first=True)", "nn.GRU(8, 8, 2, batch_first=True
         (LSTM, "out, (h, c) = self.inner(x)\n        state = torch.cat((h[-2, :, :], c[-1, :, :]), dim=1)", True),
         (GRU, "out, h = self.inner(x)\n        state = h[0] + out[:, 0]", True),
         (GRU, "out, h = self.inner(x)\n        out, h = self.inner(x, h)\n        state = h[-1]", True),
-        (GRU, "out, h = self.inner(x)\n        state = h", False),  # of all layers
+        (GRU, "out, h = self.inner(x)\n        state = h", True),  # of all layers
         (GRU, "out, h = self.inner(x)\n        state = h + out[:, 0]", False),
         (GRU, "out, h = self.inner(x)\n        state = h[:, 0]", False),
         (GRU, "out, h = self.inner(x)\n        state = h[-1, 0]", False),

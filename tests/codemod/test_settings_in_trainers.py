@@ -9,7 +9,10 @@ KEPT = "        self.model, self.loader = model.to(device), loader\n"
 MADE = "        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)\n"
 TRAINER = f"class Trainer:\n    def __init__(self, settings, model, loader):\n{{}}{KEPT}{MADE}\n{FIT}"
 MADE_OF = "Trainer({'weight': 2.0}, Net(), DataLoader(data, batch_size=16))"
-BODY = f"trainer = {MADE_OF}\nfor epoch in range(2):\n    trainer.fit()\n"
+BODY = (
+    "trainer = Trainer({'weight': 2.0}, Net(), DataLoader(data, batch_size=16))\n"
+    "for epoch in range(2):\n    trainer.fit()\n"
+)
 LOSS = "F.cross_entropy(self.model(x), y)"
 PREPARED = "self.model, self.optimizer, self.loader = accelerator.prepare("
 

@@ -46,7 +46,10 @@ def _is_alike(draft: Draft, loop: BatchLoop, test: ast.expr, env: Environment, l
     if not isinstance(test, ast.Compare):
         return False
     sides = (test.left, *test.comparators)
-    if all(map(_is_rank, sides)) or (padding.alike(draft, loop) and all(_is_fixed(draft, side, env) for side in sides)):
+    if all(map(_is_rank, sides)):
+        return True
+    formed = (local.isdisjoint(n.id for n in loads(side)) or _asks_for_form(side) for side in sides)
+    if all(formed) and all(_is_fixed(draft, side, env) for side in sides) and padding.alike(draft, loop):
         return True
     return _asks_for_rows(draft, loop, test, env)
 
@@ -63,6 +66,12 @@ def compares_alike(draft: Draft, node: Loop, test: ast.expr) -> bool:
 def _is_fixed(draft: Draft, node: ast.expr, env: Environment) -> bool:
     """Whether an expression depends on no batch, or is a number of dimensions."""
     return _is_rank(node) or draft.facts.layouts.read(node, env) in FIXED
+
+
+def _asks_for_form(node: ast.expr) -> bool:
+    """Whether an expression is a number of dimensions, or how long one of them is: `x.size(1)`, `x.shape[-1]`."""
+    part = node.func if isinstance(node, ast.Call) else node.value if isinstance(node, ast.Subscript) else node
+    return _is_rank(node) or (isinstance(part, ast.Attribute) and part.attr in ("size", "shape"))
 
 
 def _is_rank(node: ast.expr) -> bool:
