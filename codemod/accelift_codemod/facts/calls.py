@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import library, parts, signatures
+from accelift_codemod.facts.contents import KEPT
 from accelift_codemod.facts.index import FUNCTIONS, Function, How
 from accelift_codemod.facts.values import Role, Value, Values
 
@@ -60,6 +61,9 @@ class Calls:
         if isinstance(func, ast.Attribute) and not any(map(self.is_imported, self.resolver.values(func.value))):
             if not self._holds_library(func):
                 return self._method_call(call, func)
+        made_so = parts.unique(v for one in self.lambdas(func) for v in self._computed(call, one))
+        if made_so and all(v.role in KEPT for v in made_so):
+            return made_so
         callees = self.resolver.values(func)
         made = [v.name for v in callees if v.role is Role.LIBRARY]
         if made and len(made) == len(callees):
@@ -94,6 +98,29 @@ class Calls:
         found = self._given(node)
         table = self._given(found.value) if isinstance(found, ast.Subscript) else None
         return list(table.values) if isinstance(table, ast.Dict) and None not in table.keys else []
+
+    def lambdas(self, func: ast.expr) -> list[ast.Lambda]:
+        """The lambdas of which a call surely runs one: that of a variable, or one of a dict that is written out."""
+        given = self._given(func)
+        options = self._options(func) if isinstance(given, ast.Subscript) else [given]
+        found = [one for one in options if isinstance(one, ast.Lambda)]
+        return found if len(found) == len(options) else []
+
+    def _computed(self, call: ast.Call, function: ast.Lambda) -> Values:
+        """What a call of a lambda gives; what several calls each make anew is told apart."""
+        given = self.resolver.bind(call, function)
+        name = self.resolver.passing.moved(function.body)
+        if given is not None and name in {p.arg for p in function.args.args}:  # what it is given itself
+            return self.resolver.values(given.get(name or ""))
+        values = self.resolver.values(function.body)
+        if not 1 < len(self.resolver.lambda_calls.get(function, ())) <= _MAX_CALLS:
+            return values
+        return tuple(
+            replace(v, sites=(call, *v.sites))
+            if v.role in _MADE and len(v.sites) < _MAX_SITES and function in self.resolver.index.ancestors(v.origin)
+            else v
+            for v in values
+        )
 
     def _given(self, node: ast.expr) -> ast.expr | None:
         """What a variable is given once, and keeps; an expression that is no variable itself."""

@@ -296,6 +296,9 @@ class Expressions:
     def _parameter(self, node: ast.AST) -> Values:
         arguments = self.index.parents[node]
         function = self.index.parents[arguments]
+        if isinstance(function, ast.Lambda) and node in function.args.args:
+            parameter = Binding(node.arg, How.PARAMETER, node, self.index.scopes[function])
+            return parts.unique(v for given in self.resolver.handed(parameter) for v in self.resolver.values(given))
         if not isinstance(function, FUNCTIONS) or not isinstance(node, ast.arg):
             return ()
         if node is function.args.vararg:

@@ -144,9 +144,12 @@ class Objects:
 
     def instances(self, value: Value) -> Values:
         """The objects that a value stands for in the function that makes it, as its calls return them."""
-        function = self.index.function(value.sites[0] if value.sites else value.origin)
+        made = value.sites[0] if value.sites else value.origin
+        function = self.index.function(made)
+        held = (self.resolver.lambda_calls.get(n) for n in self.index.ancestors(made) if isinstance(n, ast.Lambda))
+        calls = next(filter(None, held), None) or (self.resolver.sites(function) if function is not None else [])
         found: list[Value] = []
-        for call in self.resolver.sites(function) if function is not None else ():
+        for call in calls:
             one = replace(value, sites=(call, *value.sites))
             if _has(self.resolver.values(call), one):
                 found += self.instances(one)

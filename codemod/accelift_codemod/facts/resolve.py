@@ -172,11 +172,21 @@ class Resolver(Classes):
 
     argument = staticmethod(signatures.argument)
 
-    def bind(self, call: ast.Call, function: Function) -> dict[str, ast.expr] | None:
+    @cached_property
+    def lambda_calls(self) -> dict[ast.Lambda, list[ast.Call]]:
+        """The calls of lambdas that variables and dicts hold."""
+        found: dict[ast.Lambda, list[ast.Call]] = {}
+        for call in self.index.calls:
+            if isinstance(call.func, (ast.Name, ast.Subscript)):
+                for one in self.expressions.calls.lambdas(call.func):
+                    found.setdefault(one, []).append(call)
+        return found
+
+    def bind(self, call: ast.Call, function: Function | ast.Lambda) -> dict[str, ast.expr] | None:
         """Arguments by parameter name, for the parameters the call gives; None if `*` or `**` hides them."""
         return signatures.bind(self.whole(call), function, self.is_bound(call, function))
 
-    def said(self, call: ast.Call, function: Function, name: str) -> ast.expr | None:
+    def said(self, call: ast.Call, function: Function | ast.Lambda, name: str) -> ast.expr | None:
         """What a call that hides other arguments by `*` or `**` says itself that a parameter is given."""
         return signatures.told(self.whole(call), function, self.is_bound(call, function)).get(name)
 
@@ -201,10 +211,10 @@ class Resolver(Classes):
         Of calls that may run only, if it is told which these are, and there are any.
         """
         function = self.index.parents[self.index.parents[parameter.node]]
-        if not isinstance(function, FUNCTIONS) or not isinstance(parameter.node, ast.arg):
+        if not isinstance(function, (*FUNCTIONS, ast.Lambda)) or not isinstance(parameter.node, ast.arg):
             return [None]
         name, unsaid = parameter.name, signatures.default(function, parameter.node)
-        sites = self.sites(function)
+        sites = self.lambda_calls.get(function, []) if isinstance(function, ast.Lambda) else self.sites(function)
         sites = (list(filter(runs, sites)) if runs is not None else sites) or sites
         found: list[ast.expr | None] = []
         for call in sites:
@@ -212,12 +222,14 @@ class Resolver(Classes):
             found.append(given.get(name, unsaid) if given is not None else self.said(call, function, name))
         return found
 
-    def is_bound(self, call: ast.Call, function: Function) -> bool:
+    def is_bound(self, call: ast.Call, function: Function | ast.Lambda) -> bool:
         """Whether what a call runs has its first parameter already: methods of an object, `__init__` by its class.
 
         A method that is read from its class (`Net.forward(net, x)`) is given its object by the call.
         """
-        if not isinstance(self.index.parents.get(function), ast.ClassDef) or is_static(function):
+        if isinstance(function, ast.Lambda) or not isinstance(self.index.parents.get(function), ast.ClassDef):
+            return False
+        if is_static(function):
             return False
         if is_class_method(function):
             return True

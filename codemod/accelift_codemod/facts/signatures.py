@@ -23,7 +23,7 @@ def is_told(call: ast.Call) -> bool:
     return all(k.arg for k in call.keywords) and not any(isinstance(a, ast.Starred) for a in call.args)
 
 
-def bind(call: ast.Call, function: Function, bound: bool = False) -> dict[str, ast.expr] | None:
+def bind(call: ast.Call, function: Function | ast.Lambda, bound: bool = False) -> dict[str, ast.expr] | None:
     """Arguments by parameter name, for the parameters the call gives; None if `*` or `**` hides them.
 
     `bound` says that the first parameter (self) is already filled.
@@ -45,7 +45,7 @@ def bind(call: ast.Call, function: Function, bound: bool = False) -> dict[str, a
     return given
 
 
-def told(call: ast.Call, function: Function, bound: bool = False) -> dict[str, ast.expr]:
+def told(call: ast.Call, function: Function | ast.Lambda, bound: bool = False) -> dict[str, ast.expr]:
     """The arguments that a call says itself, by parameter name, whatever `*` or `**` may add."""
     starred = next((i for i, a in enumerate(call.args) if isinstance(a, ast.Starred)), len(call.args))
     said = ast.Call(call.func, call.args[:starred], [k for k in call.keywords if k.arg is not None])
@@ -64,13 +64,13 @@ def argument(call: ast.Call, place: int | None, name: str) -> ast.expr | None:
     return None
 
 
-def defaults(function: Function) -> dict[str, ast.expr]:
+def defaults(function: Function | ast.Lambda) -> dict[str, ast.expr]:
     """The default values of parameters, by name."""
     found = {p.arg: default(function, p) for p in parameters(function.args)}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def default(function: Function, parameter: ast.arg) -> ast.expr | None:
+def default(function: Function | ast.Lambda, parameter: ast.arg) -> ast.expr | None:
     """The default value of a parameter."""
     arguments = function.args
     positional = [*arguments.posonlyargs, *arguments.args]
