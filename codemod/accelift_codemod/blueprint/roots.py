@@ -158,7 +158,9 @@ class Roots:
         if node is origin or node in sites or not isinstance(node, ast.Call):
             return node is origin or node in sites
         target = self.resolver.callee(node) if not sites else None
+        held = self.resolver.expressions.calls.lambdas(node.func) if not sites else []
         fresh = isinstance(target, FUNCTIONS) and self.resolver.passing.handed_back(target) is None
+        fresh = fresh or not {*held}.isdisjoint(self.index.ancestors(origin))
         return fresh and any(key(v) == search.wanted for v in self.resolver.values(node))
 
     def _bound_to(self, node: ast.Name, search: _Search) -> set[tuple[Scope, str]] | None:

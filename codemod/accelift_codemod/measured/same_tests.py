@@ -15,6 +15,7 @@ from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
+from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.sums import Loop
 
 _OPERATORS: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
@@ -48,8 +49,9 @@ def _is_alike(draft: Draft, loop: BatchLoop, test: ast.expr, env: Environment, l
     sides = (test.left, *test.comparators)
     if all(map(_is_rank, sides)):
         return True
-    formed = (local.isdisjoint(n.id for n in loads(side)) or _asks_for_form(side) for side in sides)
-    if all(formed) and all(_is_fixed(draft, side, env) for side in sides) and padding.alike(draft, loop):
+    # What earlier iterations have left, or what is filled, may have been so under a condition.
+    carried = (n for n in loads(test) if n.id in local and not bound_anew(draft, loop.node, n))
+    if not any(carried) and all(_is_fixed(draft, side, env) for side in sides) and padding.alike(draft, loop):
         return True
     return _asks_for_rows(draft, loop, test, env)
 
@@ -66,12 +68,6 @@ def compares_alike(draft: Draft, node: Loop, test: ast.expr) -> bool:
 def _is_fixed(draft: Draft, node: ast.expr, env: Environment) -> bool:
     """Whether an expression depends on no batch, or is a number of dimensions."""
     return _is_rank(node) or draft.facts.layouts.read(node, env) in FIXED
-
-
-def _asks_for_form(node: ast.expr) -> bool:
-    """Whether an expression is a number of dimensions, or how long one of them is: `x.size(1)`, `x.shape[-1]`."""
-    part = node.func if isinstance(node, ast.Call) else node.value if isinstance(node, ast.Subscript) else node
-    return _is_rank(node) or (isinstance(part, ast.Attribute) and part.attr in ("size", "shape"))
 
 
 def _is_rank(node: ast.expr) -> bool:
