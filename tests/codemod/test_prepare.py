@@ -408,12 +408,17 @@ def test_a_model_that_is_moved_in_each_mode_is_prepared_before_them(move: str) -
 
 
 @pytest.mark.parametrize(
-    "move",
-    ["model = nn.Sequential(model, nn.Linear(3, 3)).to(device)", "model = Net().to(device)", "model = model.to('cpu')"],
+    ("move", "prepared"),
+    [
+        ("model = nn.Sequential(model, nn.Linear(3, 3)).to(device)", True),
+        ("model = Net().to(device)", True),
+        ("model = model.to('cpu')", False),  # the script is left alone
+    ],
 )
-def test_a_model_that_is_another_one_in_each_mode_is_not(move: str) -> None:
-    result = convert(_modes("", ARMS.format(made="model = Net()", move=move)))
-    assert result.output is None or "accelerator.prepare(model)" not in result.output.decode()
+def test_a_model_that_is_another_one_in_each_mode_is_prepared_in_its_own(move: str, prepared: bool) -> None:
+    output = convert(_modes("", ARMS.format(made="model = Net()", move=move))).output
+    lines = output.decode().splitlines() if output is not None else []
+    assert [line for line in lines if "accelerator.prepare(" in line] == ([f"    {PREPARED}"] if prepared else [])
 
 
 def test_another_condition_of_its_use_does_not_matter() -> None:

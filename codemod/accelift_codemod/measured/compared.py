@@ -17,14 +17,19 @@ def compared(facts: Facts, node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
     if isinstance(node.func, ast.Attribute) and node.func.attr in ("eq", "ne") and len(node.args) == 1:
         return node.func.value, node.args[0]
     qualified = facts.resolver.library_function(node.func) or ""
-    is_loss = facts.resolver.only(node.func, Role.LOSS) or (
-        qualified.startswith("torch.nn.functional.") and qualified.endswith(("_loss", "cross_entropy", "_logits"))
-    )
-    if is_loss and _by_steps(facts, node.func, qualified):
+    loss = is_loss(facts, node.func)
+    if loss and _by_steps(facts, node.func, qualified):
         return None
-    if (is_loss or qualified in ("torch.eq", "torch.ne")) and len(node.args) >= 2:
+    if (loss or qualified in ("torch.eq", "torch.ne")) and len(node.args) >= 2:
         return node.args[0], node.args[1]
     return None
+
+
+def is_loss(facts: Facts, func: ast.expr) -> bool:
+    """Whether what is called surely is a loss: an object that is one, or a function of torch."""
+    qualified = facts.resolver.library_function(func) or ""
+    named = qualified.startswith("torch.nn.functional.") and qualified.endswith(("_loss", "cross_entropy", "_logits"))
+    return facts.resolver.only(func, Role.LOSS) or named
 
 
 def _by_steps(facts: Facts, loss: ast.expr, qualified: str) -> bool:

@@ -11,9 +11,10 @@ from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.compared import is_loss
 
 _STEPS = 4  # through names, and functions of the script
-_LOSSES = ("_loss", "cross_entropy", "_logits", "kl_div")
+_DIVERGENCE = "torch.nn.functional.kl_div"
 _SAME = frozenset("detach clone cpu cuda to float double long int".split())  # methods that leave as many entries
 _COMPARES = frozenset("eq ne gt ge lt le equal".split())
 
@@ -128,9 +129,7 @@ def _is_a_loss(draft: Draft, tensor: ast.expr, steps: int = _STEPS) -> bool:
     if isinstance(tensor, ast.BinOp):
         return any(_is_a_loss(draft, side, steps) for side in (tensor.left, tensor.right))
     if isinstance(tensor, ast.Call):
-        qualified = draft.facts.resolver.qualified(tensor.func) or ""
-        named = qualified.startswith("torch.nn.functional.") and qualified.endswith(_LOSSES)
-        if named or draft.facts.resolver.only(tensor.func, Role.LOSS):
+        if is_loss(draft.facts, tensor.func) or draft.facts.resolver.qualified(tensor.func) == _DIVERGENCE:
             return True
     made = _made_of(draft, tensor) if steps else []
     return bool(made) and all(_is_a_loss(draft, one, steps - 1) for one in made)

@@ -14,6 +14,7 @@ from accelift_codemod.facts.handmade.rowcounts import Count, RowCounts
 from accelift_codemod.facts.handmade.steps import NotProved
 from accelift_codemod.facts.handmade.targets import Targets
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
+from accelift_codemod.facts.layout.dimensions import is_shape
 from accelift_codemod.facts.layout.plain import is_number
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.tree import walk
@@ -275,14 +276,7 @@ class Whole:
             if isinstance(value, (ast.Tuple, ast.List)):
                 value = value.elts[place] if place is not None and place < len(value.elts) else None
             else:
-                return _is_shape(value)
-        sized = isinstance(value, ast.Subscript) and _is_shape(value.value)
+                return is_shape(value)
+        sized = isinstance(value, ast.Subscript) and is_shape(value.value)
         counted = isinstance(value, ast.Call) and self.resolver.builtin(value.func) == "len"
         return isinstance(value, ast.Constant) or sized or counted or is_number(self.resolver, value)
-
-
-def _is_shape(node: ast.expr | None) -> bool:
-    """Whether an expression is the shape of a tensor: `x.shape`, `x.size()`."""
-    if isinstance(node, ast.Call) and not node.args:
-        return isinstance(node.func, ast.Attribute) and node.func.attr == "size"
-    return isinstance(node, ast.Attribute) and node.attr == "shape"

@@ -236,7 +236,7 @@ class Dimensions:
         """Whether a variable is bound to a number: also where a layer takes it for one of its sizes."""
         if binding.how is How.ASSIGN and binding.value is not None:
             if binding.path:  # `b, t, c = x.shape`
-                return len(binding.path) == 1 and _is_shape(binding.value)
+                return len(binding.path) == 1 and is_shape(binding.value)
             return self._number(binding.value, steps)
         function = binding.scope.node
         if binding.how is not How.PARAMETER or not isinstance(function, FUNCTIONS):
@@ -337,8 +337,8 @@ def _is_new(place: ast.expr) -> bool:
     return isinstance(place, ast.Constant) and place.value is None
 
 
-def _is_shape(node: ast.expr) -> bool:
-    """Whether an expression is the whole shape of a tensor."""
+def is_shape(node: ast.expr | None) -> bool:
+    """Whether an expression is the whole shape of a tensor: `x.shape`, `x.size()`."""
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Attribute) and node.func.attr == "size" and not node.args and not node.keywords
     return isinstance(node, ast.Attribute) and node.attr == "shape"
