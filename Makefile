@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
+# The tests start hundreds of processes; without bytecode on disk each would compile this project anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help demo test test-all test-gpu check docs goldens bench clean
 
