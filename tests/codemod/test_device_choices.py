@@ -674,3 +674,82 @@ def test_a_device_that_is_chosen_again_where_nothing_else_is_done_or_else() -> N
     arms = "if torch.cuda.is_available():\n    device = 'cuda'\n    print(1)\nelse:\n    device = 'cpu'\n    print(2)"
     text = script(device=arms, batch_end="z = torch.ones(3, device=device)")
     assert converted(text).count("device = accelerator.device") == 2
+
+
+TRAINER = """\
+import torch
+from torch import nn, optim
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+
+
+class Trainer:
+    def __init__(self, lr=0.1, device=None):
+        self.lr = lr
+        {chosen}
+        self.model = nn.Linear(4, 1).to(self.device)
+        self.optimizer = optim.SGD(self.model.parameters(), lr=lr)
+        self.loader = DataLoader(TensorDataset(torch.randn(32, 4), torch.randn(32, 1)), batch_size=8)
+
+    def train(self):
+        for x, y in self.loader:
+            self.optimizer.zero_grad()
+            loss = nn.functional.mse_loss(self.model(x.to(self.device)), y.to(self.device))
+            loss.backward()
+            self.optimizer.step()
+
+
+{made}.train()
+"""
+CHOSEN = 'torch.device("cuda" if torch.cuda.is_available() else "cpu")'
+
+
+@pytest.mark.parametrize("made", ["Trainer()", "Trainer(lr=0.2)", "Trainer(0.2, None)"])
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        f"if device:\n            self.device = device\n        else:\n            self.device = {CHOSEN}",
+        f"if device is not None:\n            self.device = device\n        else:\n            self.device = {CHOSEN}",
+        f"if device is None:\n            device = {CHOSEN}\n        self.device = device",
+        f"self.device = device if device is not None else {CHOSEN}",
+        f"self.device = device or {CHOSEN}",
+        f"device = {CHOSEN}\n        self.device = device",
+    ],
+)
+def test_a_device_that_no_call_gives(chosen: str, made: str) -> None:
+    text = TRAINER.format(chosen=chosen, made=made)
+    assert creation(text) == f"Accelerator({SPLIT})"
+    assert findings(text) == []
+    assert "device =" not in converted(text).replace("device=None", "")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        'Trainer(device="cuda").train()\nTrainer()',  # given, and not
+        "Trainer(device=choose())",  # by what is not known
+        "Trainer(*rest)",
+    ],
+)
+def test_a_device_that_a_call_may_give(made: str) -> None:
+    chosen = f"if device:\n            self.device = device\n        else:\n            self.device = {CHOSEN}"
+    text = "from other import choose, rest\n" + TRAINER.format(chosen=chosen, made=made)
+    assert unchanged(text)
+    assert findings(text) == ["DEV-UNKNOWN"]
+
+
+def test_a_device_that_something_else_reads_stays() -> None:
+    chosen = f"device = {CHOSEN}\n        self.device = device\n        self.noise = torch.ones(3).to(device)"
+    text = converted(TRAINER.format(chosen=chosen, made="Trainer()"))
+    assert "        device = self.accelerator.device\n        self.noise = torch.ones(3).to(device)\n" in text
+
+
+def test_a_function_that_chooses_a_device_where_it_is_given_none() -> None:
+    text = script(
+        definitions=f"def ones(device=None):\n    if device is None:\n        device = {CHOSEN}\n"
+        "    return torch.ones(3, device=device)",
+        before="weight = ones()",
+    )
+    assert findings(text) == []
+    assert f"Accelerator({SPLIT})" in converted(text)

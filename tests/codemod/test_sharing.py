@@ -596,3 +596,62 @@ def test_what_to_do_where_another_script_is_left_alone(folder: Path, loader: str
     assert finding.remedy.startswith(told)
     done = accelift("verify", "train.py", "-q")
     assert done.code == 2 and finding.remedy in done.stderr
+
+
+TRAINER = """\
+import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from model import Net
+
+
+class Trainer:
+    def __init__(self, batch_size=4):
+        torch.manual_seed(0)
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.model = Net().to(self.device)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.loader = DataLoader(TensorDataset(torch.randn(8, 4), torch.zeros(8).long()), batch_size=batch_size)
+
+    def train(self):
+        for x, y in self.loader:
+            self.optimizer.zero_grad()
+            F.cross_entropy(self.model(x.to(self.device)), y.to(self.device)).backward()
+            self.optimizer.step()
+
+
+def main():
+    trainer = Trainer(8)
+    trainer.train()
+
+
+if __name__ == "__main__":
+    main()
+"""
+QUICK = """\
+from trainer import Trainer
+
+
+def quick():
+    trainer = Trainer()
+    trainer.train()
+    {more}
+
+
+if __name__ == "__main__":
+    quick()
+"""
+
+
+def test_a_trainer_that_each_of_two_scripts_makes_once(folder: Path) -> None:
+    write({"trainer.py": TRAINER, "quick.py": QUICK.format(more="print('done')"), "model.py": MODEL})
+    texts = outputs("trainer.py", "quick.py")
+    assert texts["trainer.py"].count("self.accelerator = Accelerator(") == 1
+    assert texts["quick.py"] == QUICK.format(more="trainer.accelerator.print('done')")
+
+
+def test_a_trainer_that_one_script_makes_twice(folder: Path) -> None:
+    """One accelerator serves both: their constructor is no place for it."""
+    write({"trainer.py": TRAINER, "quick.py": QUICK.format(more="Trainer(2).train()"), "model.py": MODEL})
+    assert not any("self.accelerator = Accelerator(" in text for text in outputs("quick.py").values())

@@ -174,7 +174,7 @@ class Placement:
 
     def _require_own(self, value: Value, scope: Scope, name: str) -> None:
         """Refuse to prepare in an attribute what several objects of a class may have together."""
-        if scope.node not in self.facts.instances.several:
+        if not self.facts.has_several(scope.node):
             return
         made = value.sites[0] if value.sites else value.origin
         if self.resolver.instance(made) is scope.node:

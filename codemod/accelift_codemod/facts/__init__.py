@@ -39,6 +39,7 @@ from accelift_codemod.facts.moves import Moves
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.processes import Processes
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.uses import often
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.wholes import Wholes
 from accelift_codemod.source import Source
@@ -340,6 +341,14 @@ class Facts:
                 return False
             function = self.index.function(function)
         return True
+
+    @memoised
+    def has_several(self, cls: ast.AST) -> bool:
+        """Whether running the script may make more than one object of a followed class."""
+        if cls not in self.instances.several:
+            return False
+        made = [call for call in self.resolver.sites(cls) if self.runs(call)]
+        return len(made) != 1 or often(self.index, made[0])
 
     def idle(self, node: ast.AST) -> bool:
         """Whether code of an imported file is there for other scripts."""

@@ -239,6 +239,8 @@ class Conditions:
                 return TRUE
             if self.is_availability(left) and isinstance(node.ops[0], (ast.Gt, ast.GtE)):
                 return TRUE
+            if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and _is_none(node.comparators[0]) and self.is_nothing(left):
+                return TRUE if isinstance(node.ops[0], ast.Is) else FALSE
             if isinstance(node.ops[0], ast.Eq) and _is_zero(node.comparators[0]) and self._is_count(left):
                 return FALSE
             if isinstance(left, ast.Name) and (positive := self._positive(node, left, depth)) is not None:
@@ -321,6 +323,20 @@ class Conditions:
         """Whether an expression asks for the presence of an accelerator."""
         func = node.func if isinstance(node, ast.Call) else node
         return (self.resolver.qualified(func) or "") in library.AVAILABLE
+
+    def is_nothing(self, node: ast.expr | None, depth: int = 0) -> bool:
+        """Whether an expression surely is None: a parameter, say, that no call gives anything."""
+        if not isinstance(node, ast.Name) or depth > 8:
+            return _is_none(node)
+        bindings = self.resolver.bindings(node)
+        return bool(bindings) and all(self.hands_nothing(b, depth + 1) for b in bindings)
+
+    def hands_nothing(self, binding: Binding, depth: int = 0) -> bool:
+        """Whether a variable is a parameter that is None in all calls."""
+        if binding.how is not How.PARAMETER or self.command_line.handed(binding) is not None:
+            return False
+        given = self._arguments(binding)
+        return bool(given) and all(self.is_nothing(argument, depth) for argument in given)
 
     def _is_count(self, node: ast.expr) -> bool:
         """Whether an expression, or what a variable certainly holds, is the number of accelerators."""
@@ -448,6 +464,10 @@ def _held_by(node: ast.expr, parts: bool) -> ast.Name | None:
     while parts and isinstance(node, ast.Attribute):
         node = node.value
     return node if isinstance(node, ast.Name) else None
+
+
+def _is_none(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _is_zero(node: ast.expr) -> bool:

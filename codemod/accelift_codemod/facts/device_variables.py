@@ -46,7 +46,7 @@ class DeviceVariables:
         found: list[DeviceVariable] = []
         for scope in self.index.scopes.values():
             for name, bindings in scope.bindings.items():
-                chosen = [b for b in bindings if not is_none(b) and self.devices.command_line.handed(b) is None]
+                chosen = [b for b in bindings if not self._says_nothing(b)]
                 if chosen and all(map(self.devices.chooses, chosen)) and self.devices.bind_devices(chosen, 0):
                     chosen = [b for b in chosen if not self._is_unread(b, chosen)]
                     later = [b for b in chosen if self._is_later(b, chosen)]
@@ -65,6 +65,12 @@ class DeviceVariables:
         if self._calls_cuda or any(v.cpu != TRUE for v in found):
             found = [v for v in found if v.cpu != TRUE]
         return sorted(found, key=lambda v: position(v.statements[0]))
+
+    def _says_nothing(self, binding: Binding) -> bool:
+        """Whether a binding is none of a device: before one is chosen, or of a parameter that the command line sets."""
+        devices = self.devices
+        handed = devices.command_line.handed(binding) is not None or devices.conditions.hands_nothing(binding)
+        return is_none(binding) or handed
 
     def _is_unread(self, binding: Binding, chosen: list[Binding]) -> bool:
         """Whether a variable of a module is surely bound again before it is read: once the arguments are known, say."""

@@ -66,7 +66,7 @@ class Devices:
             if whereabouts.asks(self.resolver, node.test):
                 return False  # no choice: where a tensor is already
             named = [arm for arm in (node.body, node.orelse) if self.is_device(arm, depth + 1)]
-            others = [arm for arm in (node.body, node.orelse) if arm not in named]
+            others = [a for a in (node.body, node.orelse) if a not in named and not self.conditions.is_nothing(a)]
             return bool(named) and (not others or (self.numbers.is_numeral(others[0]) and self.mixed.are_devices(node)))
         if isinstance(node, ast.BoolOp):
             return any(self.is_device(v, depth + 1) for v in node.values)
@@ -119,11 +119,11 @@ class Devices:
         return len(told) < len(chosen) and all(self._binds_device(b, depth) for b in chosen if b not in told)
 
     def _is_one_of_several(self, binding: Binding) -> bool:
-        if self.command_line.handed(binding) is not None:
+        if self.command_line.handed(binding) is not None or self.conditions.hands_nothing(binding):
             return True
         value = plain(binding)
         number = self.numbers.is_numeral(value) and self.mixed.is_read_so(binding.node)
-        return number or self.is_told(value) or self._is_setting(value)
+        return number or self.is_told(value) or self._is_setting(value) or self.conditions.is_nothing(value)
 
     def chooses(self, binding: Binding) -> bool:
         """Whether a binding is an assignment, and not made only where another tensor is on a certain device."""
@@ -188,12 +188,17 @@ class Devices:
                 return TRUE if CPU.match(node.value) else FALSE if DEVICE.match(node.value) else None
             return FALSE if isinstance(node.value, int) else None
         if isinstance(node, ast.IfExp):
+            outcome = self.conditions.read(node.test).constant
+            if outcome is not None:
+                return self.cpu(node.body if outcome else node.orelse, depth + 1)
             yes, no = self.cpu(node.body, depth + 1), self.cpu(node.orelse, depth + 1)
             if yes is None or no is None:
                 return None
             return self._either(node.test, yes, no)
         if isinstance(node, ast.BoolOp):
             first, *others = node.values
+            if isinstance(node.op, ast.Or) and len(others) == 1 and self.conditions.is_nothing(first):
+                return self.cpu(others[0], depth + 1)
             yes = self.cpu(first, depth + 1)
             if not isinstance(node.op, ast.Or) or len(others) > 1 or not self.is_told(first):
                 return yes
@@ -246,6 +251,7 @@ class Devices:
 
     def _chosen(self, bindings: list[Binding], depth: int) -> Condition | None:
         """When a variable is the CPU that is set in several places, or handed to the function that sets it again."""
+        bindings = [b for b in bindings if not self.conditions.hands_nothing(b)]
         handed = [b for b in bindings if b.how is How.PARAMETER]
         chosen = [b for b in bindings if b.how is How.ASSIGN]
         if len({self.index.function(b.node) for b in chosen}) != 1 or len(handed) + len(chosen) < len(bindings):
@@ -297,11 +303,20 @@ class Devices:
         return found.pop() if len(found) == 1 else None
 
     def _perhaps(self, bindings: list[Binding]) -> list[ast.If]:
-        """The conditions, the inner ones first, under which alone an option of the command line is set."""
+        """The conditions, the inner ones first, under which alone an option of the command line is set, or a parameter
+        that has none yet."""
         node = bindings[0].node
         if not isinstance(node, (ast.Name, ast.Attribute)) or not self.is_told(node):
-            return []
+            return self._where_nothing(bindings[0])
         return self.command_line.above(node)
+
+    def _where_nothing(self, binding: Binding) -> list[ast.If]:
+        """The condition under which a parameter is set that no call gives anything: `if device is None:`."""
+        around = self.index.parents[self.index.statement(binding.node)]
+        if not isinstance(around, ast.If) or around.orelse or self.conditions.read(around.test) != TRUE:
+            return []
+        asked = (n for n in walk(around.test) if isinstance(n, ast.Name) and n.id == binding.name)
+        return [around] if any(map(self.conditions.is_nothing, asked)) else []
 
     def _returned(self, block: list[ast.stmt], depth: int) -> Condition | None:
         """When the device that statements return is the CPU; None if that cannot be told, or they may return none."""
@@ -410,13 +425,16 @@ class Devices:
         if isinstance(statement, ast.AnnAssign) and statement.target in targets:
             return self.cpu(statement.value)
         if isinstance(statement, ast.If):
+            outcome = self.conditions.read(statement.test).constant
             yes, no = cpu, cpu
             for inner in statement.body:
                 yes = self._fold(inner, targets, yes)
             for inner in statement.orelse:
                 no = self._fold(inner, targets, no)
-            if yes == no:
+            if yes == no or outcome is True:
                 return yes
+            if outcome is False:
+                return no
             if yes is None or no is None:
                 return None
             target = next(iter(targets)) if cpu in (yes, no) else None  # it is asked for what it is so far

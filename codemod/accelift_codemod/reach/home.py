@@ -139,7 +139,7 @@ class Home:
         if candidate is not None and self.resolver.is_method(candidate) and not self.is_constructor(candidate):
             return False  # other methods may run before it
         cls = self.resolver.instance(candidate) if candidate is not None and self.is_constructor(candidate) else None
-        if cls is not None and cls in self.facts.instances.several:
+        if cls is not None and self.facts.has_several(cls):
             return False  # one accelerator for all objects
         return all(self._runs_by(a, candidate) or self.timeline.follows(a, candidate) for a in anchors)
 

@@ -10,7 +10,8 @@ from accelift_codemod.blueprint import imports
 from accelift_codemod.blueprint.borrowed import Known, known
 from accelift_codemod.devices import texts as device_texts
 from accelift_codemod.devices.besides import kept_calls
-from accelift_codemod.devices.returned import is_given_back, is_late
+from accelift_codemod.devices.returned import is_given_back
+from accelift_codemod.devices.surviving import is_fixed, is_handed_in, is_imported, is_rebound, survives
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.conditions import FALSE, TRUE
@@ -119,7 +120,7 @@ accelerator = Accelerator(
         for other in draft.facts.devices.variables:
             part = other is variable or (stays and asking.is_part(reach, other))
             if not part and draft.facts.runs(other.statements[0]):
-                yield from self._elsewhere(draft, other) if self._imported(draft, other) else self._other(draft, other)
+                yield from self._elsewhere(draft, other) if is_imported(draft, other) else self._other(draft, other)
         yield from self._defaults(draft)
         yield from early.moves(draft)
         yield from started.importing(draft)
@@ -304,27 +305,10 @@ accelerator = Accelerator(
     def _device(self, draft: Draft, variable: DeviceVariable, state: str = "{accelerator}") -> str:
         return device_texts.of_variable(draft, variable, state)
 
-    def _survives(self, draft: Draft, variable: DeviceVariable) -> bool:
-        """Whether something still reads the variable."""
-        taken = variable.scope is not None and variable.scope.is_module and variable.name in draft.facts.wanted
-        if taken or self._imported(draft, variable):
-            return True  # other scripts may
-        if variable.scope is None or isinstance(variable.scope.node, ast.ClassDef):
-            if variable.scope is None or variable.scope.node not in draft.facts.resolver.followed:
-                return True  # an attribute may be read anywhere
-            attributes = draft.facts.index.attributes.get(variable.name.rpartition(".")[2], [])
-            values = (v for a in attributes for v in draft.facts.resolver.values(a.value))
-            if any(v.declaration is variable.scope.node for v in values):
-                return True  # read outside the class
-        inside = {n for s in variable.statements for n in walk(s)}
-        return any(
-            load not in inside and not draft.gone(load) for load in draft.facts.loads(variable.scope, variable.name)
-        )
-
     def _bound(self, draft: Draft, variable: DeviceVariable, state: str = "{accelerator}") -> list[str]:
         """The statement that binds the variable, if something still reads it."""
         code = f"{_target(draft, variable)} = {self._device(draft, variable, state)}"
-        return [code] if self._survives(draft, variable) else []
+        return [code] if survives(draft, variable) else []
 
     def _swap(self, draft: Draft, variable: DeviceVariable, code: list[str], reason: str) -> Iterator[Edit]:
         first, *rest = variable.statements
@@ -353,7 +337,7 @@ accelerator = Accelerator(
                 lines.append(f"{variable.text} = {device}")
                 yield draft.edit(_RULE, statement, Operation.SWAP, reason, "\n".join(lines))
             elif binding.path:  # unpacked from a call that gives something else, too
-                if self._survives(draft, variable):
+                if survives(draft, variable):
                     yield draft.edit(_RULE, statement, Operation.AFTER, reason, f"{variable.text} = {device}")
             elif binding.value is not None:
                 lines = kept_calls(draft, variable, binding)
@@ -364,11 +348,10 @@ accelerator = Accelerator(
     def _other(self, draft: Draft, variable: DeviceVariable) -> Iterator[Edit | Finding]:
         """A further device variable, in another function or after the first."""
         reach = draft.reach
-        if self._handed_in(draft, variable):
+        if is_handed_in(draft, variable):
             return
         statement = variable.statements[0]
-        fixed = variable.cpu == FALSE and reach.cpu.constant is None  # a GPU even where the script means the CPU
-        if not fixed and is_late(draft, statement):
+        if is_rebound(draft, variable):
             yield from self._rebind(draft, variable)
             yield from self._option(draft, variable)
             return
@@ -376,11 +359,11 @@ accelerator = Accelerator(
             draft.facts.devices.numbers.is_numbered(n) for b in variable.bindings for n in walk(b.value or b.node)
         )
         one = numbered or variable.indexed is not None
-        late = reach.cpu == FALSE or (not fixed and states.has_device(reach, statement))
-        if one and late and self._survives(draft, variable):
+        late = reach.cpu == FALSE or (not is_fixed(draft, variable) and states.has_device(reach, statement))
+        if one and late and survives(draft, variable):
             # It is chosen before there is an accelerator, or out of its reach.
             yield from self._rebind(draft, variable, STATE)
-        elif variable.indexed is not None or (numbered and self._survives(draft, variable)):
+        elif variable.indexed is not None or (numbered and survives(draft, variable)):
             yield draft.finding(
                 "DEV-LEFT",
                 Severity.WARNING,
@@ -401,29 +384,6 @@ accelerator = Accelerator(
             "chosen before that, without asking",
             "choose the device in one place, or hide the GPUs with CUDA_VISIBLE_DEVICES= to stay on the CPU",
         )
-
-    def _handed_in(self, draft: Draft, variable: DeviceVariable) -> bool:
-        """Whether a variable holds what a function is given, `self.device = device`: a device variable that is dealt
-        with where it is made, or another device with each call."""
-        resolver = draft.facts.resolver
-        values = [b.value for b in variable.bindings]
-        bindings = [b for v in values if isinstance(v, ast.Name) for b in resolver.bindings(v)]
-        if not all(isinstance(v, ast.Name) for v in values) or any(b.how is not How.PARAMETER for b in bindings):
-            return False
-        given = [a for b in bindings for a in resolver.handed(b)]
-        return variable.cpu is None or (variable.scope is None and all(self._is_variable(draft, a) for a in given))
-
-    def _is_variable(self, draft: Draft, node: ast.expr | None) -> bool:
-        """Whether an expression reads a device variable."""
-        owner = draft.facts.index.scope(node).owner(node.id) if isinstance(node, ast.Name) else None
-        return owner is not None and any(
-            v.scope is owner and v.name == node.id for v in draft.facts.devices.variables if isinstance(node, ast.Name)
-        )
-
-    def _imported(self, draft: Draft, variable: DeviceVariable) -> bool:
-        """Whether a device is chosen when a file is imported: before the accelerator is made."""
-        statement = variable.statements[0]
-        return draft.function(statement) is None and not draft.facts.same_file(statement, draft.facts.tree.body[-1])
 
     def _is_left_to_others(self, draft: Draft, variable: DeviceVariable) -> bool:
         """Whether only other scripts read the field of a class: `map_location=config.device` in one that predicts."""
