@@ -83,3 +83,21 @@ LOSS = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)\n"
 def test_variables_that_are_none_at_first(body: str, alike: bool) -> None:
     find = "def find(x):\n    return x if x[0, 0] > 0 else None"
     assert told(body, setup="last = None", definitions=find) == ([] if alike else ["error"])
+
+
+PARTS = "\n    ".join(["if len(data) > 1:", "    goal = data[1].to(device)", "data = data[0].to(device)"])
+TRAIN = "optimizer.zero_grad()\n{}\nloss = F.cross_entropy(model(data), goal)"
+
+
+@pytest.mark.parametrize(
+    ("body", "alike"),
+    [
+        (f"if isinstance(data, (list, tuple)):\n    {PARTS}", True),
+        (f"if isinstance(data, list):\n    data = data[0].to(device)\n    {PARTS}", False),  # the rows of a tensor
+        (f"if epoch:\n    {PARTS}", False),  # a batch may be a tensor, for all that is known
+    ],
+)
+def test_how_many_parts_a_batch_has(body: str, alike: bool) -> None:
+    slots = {"loop": "for data in loader:", "move": "goal = None", "backward": "loss.backward()"}
+    told = severities(script(forward=TRAIN.format(body), step="optimizer.step()", **slots), "COLL-RANKFLOW")
+    assert told == ([] if alike else ["error"])

@@ -49,6 +49,28 @@ def share(items):
     first = accelerator.process_index * each
     return items[first : first + each]
 """
+# Which process writes is chosen by where the files are.
+LOGBOOK = """\
+class Logbook:
+    def __init__(self, accelerator, shared=True):
+        self.accelerator = accelerator
+        self.writes = {first} if shared else {other}
+
+    @property
+    def is_first(self):
+        return self.accelerator.is_main_process
+
+    @property
+    def is_first_here(self):
+        return self.accelerator.is_local_main_process
+
+    def keep(self):
+        if not self.writes:
+            return
+        torch.save(3, 'book.pt'){mark}
+"""
+FIRST_HERE = "self.is_first_here"
+KEEPS = "Logbook(accelerator).keep()"
 # A writer that is told to be quiet, by any name, on all processes but one.
 QUIET = """\
 class Writer:
@@ -88,6 +110,10 @@ PRETRAINED = {
 TQDM = "from tqdm.auto import tqdm"
 BAR = "bar = tqdm(range(3), disable=not accelerator.is_local_main_process)"
 REPORTED = [
+    (
+        "SAVE-RACE",
+        script(definitions=LOGBOOK.format(first="self.accelerator", other="3", mark="  # HERE"), after=KEEPS),
+    ),
     ("PRINT-ALL", script(from_imports=TQDM, before=BAR, batch_end="bar.write(f'{epoch}')  # HERE")),
     ("PRINT-ALL", script(from_imports=TQDM, after="tqdm.write('done')  # HERE")),
     ("PRINT-ALL", script(batch_end="if epoch > 0:\n    print('loss is nan')  # HERE")),
@@ -131,6 +157,7 @@ SILENT = [
         "SAVE-RACE",
         script(definitions=QUIET.format(mark=""), after="make(quiet=accelerator.process_index != 0).write('out')"),
     ),
+    ("SAVE-RACE", script(definitions=LOGBOOK.format(first=FIRST_HERE, other="self.is_first", mark=""), after=KEEPS)),
     ("SAVE-RACE", script(definitions=UNUSED.format(mark=""), after=f"if {MAIN}:\n    keep(3)")),
     ("SAVE-RACE", script(definitions=SHARDS.format(mark=""), after="keep(4, whole=False)")),
     ("SAVE-RACE", script(before=HOOK)),
@@ -201,11 +228,38 @@ def test_what_one_process_does_or_keeps_apart_is_not(code: str, text: str) -> No
             "torch.save(3, 'm.pt')",
             "use accelerator.save, which only the main process does, or put it under a guard",
         ),
+        (  # of samples that each process has for itself
+            "for i, (x, y) in enumerate(loader):\n    torch.save(model(x), f'out{i}.pt')",
+            "put accelerator.process_index into the name, or gather what is written (accelerator.gather_for_metrics) "
+            "and write it under `if accelerator.is_main_process:`",
+        ),
+        (
+            "for i, (x, y) in enumerate(loader):\n    torch.save(model.state_dict(), f'm{i}.pt')",
+            "use accelerator.save, which only the main process does, or put it under a guard",
+        ),
     ],
 )
 def test_no_guard_around_what_all_processes_do(call: str, remedy: str) -> None:
     (finding,) = findings(script(**PRETRAINED, after=call), "SAVE-RACE")
     assert finding.remedy == remedy
+
+
+@pytest.mark.parametrize(
+    ("code", "statement", "remedy"),
+    [
+        ("PRINT-ALL", "print('told')", "write {}.print(...)"),
+        ("SAVE-RACE", "open('told.txt', 'w')", "put it under `if {}.is_main_process:`"),
+        ("DL-RACE", "torchvision.datasets.MNIST('.', download=True)", "put it under `with {}.main_process_first():`"),
+    ],
+)
+def test_what_can_be_asked_which_process_it_is(code: str, statement: str, remedy: str) -> None:
+    """Where no accelerator is at hand, the state that all processes have."""
+    for slots, asked in (
+        ({"after": statement}, "accelerator"),
+        ({"definitions": f"def tell():\n    {statement}\n", "setup": "tell()"}, "PartialState()"),
+    ):
+        (finding,) = findings(script(imports="import torchvision", **slots), code)
+        assert finding.remedy == remedy.format(asked)
 
 
 LIBRARY = """\

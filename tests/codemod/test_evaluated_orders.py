@@ -194,3 +194,29 @@ def test_a_seeded_order_that_the_training_moves_on(workers: int) -> None:
         epoch_end=STOPS,
     )
     assert ("COLL-RANKFLOW" in findings(text)) == (workers == 0)
+
+
+FLOW = """\
+class Flow(Net):
+    def score(self, x):
+        return self(x).sum(1)
+
+    def draw(self, n):
+        return self(torch.randn(n, 8, device=device))
+
+    def noisy(self, x):
+        return self.score(x) + self.draw(len(x)).sum()
+"""
+
+
+@pytest.mark.parametrize(("method", "told"), [("score", False), ("noisy", True)])
+def test_only_methods_of_a_network_that_the_evaluation_runs(method: str, told: bool) -> None:
+    text = script(
+        definitions=f"{FLOW}\n\n"
+        + DEFINITIONS.format(f"kept.append(model.{method}(x.to(device)).sum().item())", "sum(kept)"),
+        loader="loader = DataLoader(data, batch_size=16, shuffle=True)\ntest_loader = DataLoader(data, batch_size=5)",
+        model="model = Flow().to(device)",
+        before="best = 0.0",
+        epoch_end=STOPS,
+    )
+    assert ("COLL-RANKFLOW" in findings(text)) is told

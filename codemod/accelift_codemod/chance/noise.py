@@ -9,6 +9,7 @@ from accelift_codemod.chance.streams import drawn_for_each, draws_samples
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.chance import drawn_from, seeds
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.objects import Loader
@@ -124,14 +125,26 @@ def _callers(draft: Draft, name: str) -> dict[ast.ClassDef | None, list[ast.AST 
 
 
 def _run(draft: Draft, body: list[ast.stmt]) -> Iterator[ast.Call]:
-    """The calls in statements, in the functions that they call, and where the networks that these run are made."""
+    """The calls in statements, in the functions that they call, and where the networks that these run are made: in
+    their classes, but for methods that nothing of it all names."""
     queue: list[ast.AST] = [*body, *(f for s in body for f in draft.blueprint.timeline.calls_into(s))]
     seen = set(queue)
+    named: set[str] = set()
+    unnamed: dict[str, list[ast.AST]] = {}
     while queue:
-        for call in (n for n in walk(queue.pop()) if isinstance(n, ast.Call)):
-            yield call
-            owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-            for value in (*draft.facts.objects.models(owner), *draft.facts.objects.models(call)):
-                made = [value.origin, *draft.facts.resolver.ancestry(value.declaration)]
-                queue += (node for node in made if node not in seen)
-                seen.update(made)
+        for node in walk(queue.pop()):
+            if isinstance(node, ast.Attribute):
+                named.add(node.attr)
+                queue += unnamed.pop(node.attr, ())
+            if not isinstance(node, ast.Call):
+                continue
+            yield node
+            owner = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+            for value in (*draft.facts.objects.models(owner), *draft.facts.objects.models(node)):
+                classes = draft.facts.resolver.ancestry(value.declaration)
+                made = [value.origin, *(part for cls in classes for part in cls.body)]
+                for part in (part for part in made if part not in seen):
+                    seen.add(part)
+                    runs = not isinstance(part, FUNCTIONS) or part.name == "forward" or part.name.startswith("__")
+                    waits = not runs and part.name not in named  # type: ignore[attr-defined]
+                    (unnamed.setdefault(part.name, []) if waits else queue).append(part)  # type: ignore[attr-defined]

@@ -20,7 +20,8 @@ def is_collection(names: Names, node: ast.expr) -> bool:
         if isinstance(outer, FUNCTIONS):
             return False
         if isinstance(outer, ast.If) and inner in outer.body and _says_so(names, outer.test, node.id):
-            return not any(node.id in stores(statement) for statement in outer.body)
+            ahead = outer.body[: outer.body.index(inner) + 1]
+            return not any(node.id in stores(statement) for statement in ahead)
         inner = outer
     return False
 

@@ -334,19 +334,22 @@ class Ranks:
         given += [(b.name, b.value) for bs in bindings for b in bs if b.how is How.ASSIGN and b.value and not b.path]
         found: set[str] = set()
         for _ in range(_STEPS):
-            found |= {name.rpartition(".")[2] for name, value in given if _is_flag(value, found)}
+            found |= {name.rpartition(".")[2] for name, value in given if self._is_flag(value, found)}
         return found
+
+    def _is_flag(self, node: ast.expr, known: set[str]) -> bool:
+        """Whether an expression tells whether this is some process, or is one of the known names."""
+        if isinstance(node, ast.IfExp):
+            return self._is_flag(node.body, known) or self._is_flag(node.orelse, known)
+        if isinstance(node, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
+            return mentions_process(node) or any(_last_name(n) in known for n in walk(node))
+        if _last_name(node) in _ALONE | known:
+            return True
+        return isinstance(node, ast.Attribute) and self.splits(node) != (None, None)  # a property that tells it
 
     def innermost_loop(self, node: ast.AST) -> ast.AST | None:
         """The loop whose iteration a `break` or `continue` ends."""
         return next((loop for loop in self.index.enclosing_loops(node) if isinstance(loop, LOOPS)), None)
-
-
-def _is_flag(node: ast.expr, known: set[str]) -> bool:
-    """Whether an expression tells whether this is some process, or is one of the known names."""
-    if isinstance(node, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
-        return mentions_process(node) or any(_last_name(n) in known for n in walk(node))
-    return _last_name(node) in _ALONE | known
 
 
 def _last_name(node: ast.AST) -> str:

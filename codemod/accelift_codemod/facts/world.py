@@ -168,6 +168,10 @@ class World:
                     return name
         return ""
 
+    def processes_at(self, node: ast.AST) -> str:
+        """What can be asked about processes where a node stands, as it is spelled there."""
+        return self.accelerator_at(node) or "PartialState()"
+
     def _bound(self, binding: Binding, node: ast.AST) -> bool:
         """Whether a variable has certainly been given a value when a node, perhaps in another function, runs."""
         if binding.how is How.PARAMETER:

@@ -204,9 +204,15 @@ accelerator.save(state, "checkpoint.pt")
                 return "give it is_main_process=accelerator.is_main_process and save_function=accelerator.save"
             shown = world.text(together)
             return f"keep `{shown}`, which all processes do, in a variable, and put the rest under a guard"
+        if any(world.flow.local(g) is not None for g in given):
+            asked = world.processes_at(call)
+            return (
+                f"put {asked}.process_index into the name, or gather what is written (accelerator.gather_for_metrics) "
+                f"and write it under `if {asked}.is_main_process:`"
+            )
         if world.qualified(call) in _SAVES:
             return "use accelerator.save, which only the main process does, or put it under a guard"
-        return "put it under `if accelerator.is_main_process:`"
+        return f"put it under `if {world.processes_at(call)}.is_main_process:`"
 
     def _is_caught(self, world: World, call: ast.Call) -> bool:
         """Whether the script goes on if a folder is there already."""
@@ -279,9 +285,13 @@ accelerator.print(f"epoch {epoch}")
                 self.severity,
                 call.lineno,
                 f"`{world.text(call)}` prints once for each process",
-                "put it under `if accelerator.is_main_process:`" if beside else "write accelerator.print(...)",
+                self._remedy(world, call, beside),
                 fix=() if beside else self._fix(world, call),
             )
+
+    def _remedy(self, world: World, call: ast.Call, beside: bool) -> str:
+        asked = world.processes_at(call)
+        return f"put it under `if {asked}.is_main_process:`" if beside else f"write {asked}.print(...)"
 
     def _is_replaced(self, world: World) -> bool:
         """Whether the script puts another function in the place of `print`: one that only some processes print with."""
@@ -328,5 +338,5 @@ with accelerator.main_process_first():
                 self.severity,
                 call.lineno,
                 f"`{world.text(call)}` downloads the same files on every process at once",
-                "put it under `with accelerator.main_process_first():`",
+                f"put it under `with {world.processes_at(call)}.main_process_first():`",
             )

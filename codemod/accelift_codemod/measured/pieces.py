@@ -8,6 +8,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, uses
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
+from accelift_codemod.facts.narrowing import is_collection
 from accelift_codemod.facts.tree import walk
 
 _VIEWS = frozenset({"items", "values", "keys", "copy"})  # of a dict
@@ -61,6 +62,8 @@ def alike(draft: Draft, read: ast.Name, local: set[str], steps: int = _STEPS, ta
     if isinstance(parent, ast.Compare) and all(isinstance(op, (ast.Is, ast.IsNot)) for op in parent.ops):
         return _is_set_alike(draft, read, local, steps, taken)
     asks = isinstance(parent, ast.Call) and draft.facts.resolver.builtin(parent.func) == "len"
+    if asks and _is_batch_of_parts(draft, read):
+        return True
     if asks or (isinstance(parent, _TESTS) and getattr(parent, "test", read) is read):
         return _is_filled_alike(draft, read, local, steps, taken)
     return False
@@ -122,6 +125,16 @@ def _of_call(draft: Draft, call: ast.Call, local: set[str], steps: int) -> bool:
     given = [end.value for end in resolver.returns(target)]
     same = (value is not None and as_many(draft, value, inside, steps) for value in given)
     return len(given) == 1 and isinstance(target.body[-1], ast.Return) and all(same)
+
+
+def _is_batch_of_parts(draft: Draft, read: ast.Name) -> bool:
+    """Whether a variable surely holds a batch as it was dealt, and that a list of what samples consist of."""
+    dealt = draft.facts.resolver.values(read)
+    if not dealt or any(v.role is not Role.BATCH or v.keys for v in dealt):
+        return False
+    loaders = [draft.facts.objects.loader(part) for v in dealt for inner in v.inner for part in inner]
+    stacked = bool(loaders) and all(loader.stock_batches for loader in loaders)
+    return stacked and is_collection(draft.facts.resolver, read)
 
 
 def _number(draft: Draft, node: ast.expr, local: set[str], steps: int) -> bool:
