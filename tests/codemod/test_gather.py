@@ -689,3 +689,76 @@ def test_what_is_put_into_something_that_stays_is_not(kept: str) -> None:
     )
     text = script(loader=LOADERS, after=f"{after}\nprint({kept}[0].sum())")
     assert "gather_for_metrics" not in converted(text)
+
+
+# ---- loaders that training goes through, too, deal shares in any case
+
+SIAMESE = """\
+class Siamese(nn.Module):
+    def __init__(self, branch):
+        super().__init__()
+        self.branch = branch
+
+    def forward(self, x):
+        return self.branch(x)
+
+    def embedding(self, x):
+        return self.branch(x)
+
+    def centred(self, x):
+        return self.branch(x) - self.branch(x).mean(0)
+
+
+def measured(out, y):
+    return {"hits": (out.argmax(1) == y).sum().item(), "loss": F.cross_entropy(out, y).item()}
+"""
+GATHERED = "accelerator.gather_for_metrics({})"
+EMBEDDED = GATHERED.format("accelerator.unwrap_model(model).embedding(x)")
+
+
+@pytest.mark.parametrize(
+    ("body", "gathered"),
+    [
+        ("correct += model.embedding(x).argmax(1).eq(y).sum().item()", f"{EMBEDDED}.argmax(1)"),
+        ("kept[n : n + len(x)] = model.embedding(x).cpu()\nn += len(x)\ncorrect += y.sum()", f"{EMBEDDED}.cpu()"),
+        ("some = measured(model(x), y)\ncorrect += some['hits']", f"measured({GATHERED.format('model(x)')}, y)"),
+        ("some = measured(model(x), y)\nfor name in some:\n    kept[name] += some[name]", GATHERED.format("model(x)")),
+        ("correct += model.centred(x).argmax(1).eq(y).sum().item()", ""),
+        ("some = measured(model(x), model(x + 1))\ncorrect += some['hits']", ""),
+    ],
+)
+def test_networks_that_run_in_a_statement_that_measures(body: str, gathered: str) -> None:
+    text = script(
+        definitions=SIAMESE,
+        model="model = Siamese(Net()).to(device)",
+        after=evaluation(f"{MOVE}\n{body}", start="correct, n, kept = 0, 0, {}").replace("test_loader", "loader"),
+    )
+    assert ("METRIC-LOCAL" in findings(text)) is not bool(gathered)
+    assert "".join(gathered.split()) in "".join(converted(text).split())
+
+
+@pytest.mark.parametrize(("given", "shared"), [("out", True), ("out - out.mean(0)", False)])
+def test_a_network_that_sets_samples_against_each_other_is_not_trusted(given: str, shared: bool) -> None:
+    """Though what it gives is compared with a part of the batch."""
+    network = f"class Own(Net):\n    def forward(self, x):\n        out = self.layer(x)\n        return {given}\n"
+    body = f"{MOVE}\ncorrect += model(x).argmax(1).eq(y).sum().item()"
+    text = script(definitions=network, loader=LOADERS, model="model = Own().to(device)", after=evaluation(body))
+    assert ("accelerator.gather_for_metrics(model(x))" in converted(text)) is shared
+    assert ("EVAL-REPLICATED" in findings(text)) is not shared
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("correct += model.centred(x).argmax(1).eq(y).sum().item()", "the model runs in the statement that keeps"),
+        ("correct += y.sum().item()\nmodel(x)", "before the model has run for the last time"),
+    ],
+)
+def test_why_what_is_kept_cannot_be_gathered(body: str, reason: str) -> None:
+    text = script(
+        definitions=SIAMESE,
+        model="model = Siamese(Net()).to(device)",
+        after=evaluation(f"{MOVE}\n{body}").replace("test_loader", "loader"),
+    )
+    plan = convert(text).plan
+    assert plan is not None and [reason in f.message for f in plan.findings if f.code == "METRIC-LOCAL"] == [True]

@@ -206,3 +206,9 @@ def test_a_data_set_that_keeps_what_it_does_not_ask_for() -> None:
     made = "data = Data(torch.arange(512.0).view(64, 8), torch.arange(64) % 3)"
     text = script(definitions=data, data=made, batch_end="if loss.item() < 1:\n    data.seen = 1")
     assert "COLL-RANKFLOW" not in findings(text)
+
+
+@pytest.mark.parametrize(("test", "told"), [("len(y) > 0", []), ("y.size(0) >= 1", []), ("len(y) > 8", ["error"])])
+def test_a_loss_that_any_share_would_pick(test: str, told: list[str]) -> None:
+    forward = f"optimizer.zero_grad()\ngoal = y if {test} else None\nloss = F.cross_entropy(model(x), goal)"
+    assert severities(script(forward=forward), "COLL-RANKFLOW") == told

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,8 @@ from accelift_codemod.measured.still_read import Piece, StillRead, counts_rows
 if TYPE_CHECKING:
     from accelift_codemod.batches.share_lengths import ShareLengths
 
+_RUNS_NOTHING = frozenset("train eval parameters state_dict zero_grad".split())  # methods of networks
+_AT_ONCE = "the model runs in the statement that keeps a result"
 _LAST = "what it has of its last batch is read after it"
 
 
@@ -133,7 +135,11 @@ class _Cutter:
         for k in range(first, -1, -1):
             if any(self._runs_model(s) for s in body[k:]):
                 if k == first:
-                    reason = "it keeps a result before the model has run for the last time"
+                    again = any(self._runs_model(s) for s in body[k + 1 :])
+                    reason = "it keeps a result before the model has run for the last time" if again else _AT_ONCE
+                elif best is None and self.dealt:
+                    inline = self._inline(body, k, tainted[k], environments[k], batch)
+                    best = inline if inline is not None and later <= inline.passing else None
                 break
             if any(nets[k:]) and not any(nets[:k]) and not self.dealt:
                 break  # every process would compute all of it, for which nothing has to be gathered
@@ -307,7 +313,7 @@ class _Cutter:
         statement = body[k]
         if any(self._runs_model(s) for s in body[k + 1 :]) or isinstance(statement, (ast.If, ast.For, ast.While)):
             return None
-        calls = [c for c in self.facts.loops.own_calls(statement) if self.facts.objects.trained_models(c.func)]
+        calls = [c for c in self.facts.loops.own_calls(statement) if self._is_run(c, self.facts.objects.trained_models)]
         if len(calls) != 1 or not self._is_alone(statement, calls[0]):
             return None
         call = calls[0]
@@ -352,14 +358,15 @@ class _Cutter:
     def _is_alone(self, statement: ast.stmt, call: ast.Call) -> bool:
         """Whether the statement runs the model by this call only."""
         for other in self.facts.loops.own_calls(statement):
-            target = self.facts.resolver.callee(other)
+            target = self.facts.resolver.callee(other) if other is not call else None
             if isinstance(target, FUNCTIONS) and any(self._runs_model(s) for s in target.body):
                 return False
         return True
 
     def _forward_is_rows(self, statement: ast.stmt, call: ast.Call, env: Environment) -> bool:
-        if self.layouts.read(call, env) is Layout.ROWS:
-            return True
+        layout = self.layouts.read(call, env)
+        if layout not in (Layout.UNKNOWN, Layout.UNSURE):
+            return layout is Layout.ROWS
         for part in walk(statement):
             pair = compared(self.facts, part)
             if pair is None:
@@ -380,17 +387,20 @@ class _Cutter:
         """Whether an expression keeps rows if the call inside it yields them."""
         return self.layouts.read(node, env, trusted=call) is Layout.ROWS
 
+    def _is_run(self, call: ast.Call, models: Callable[[ast.expr], Collection[object]]) -> bool:
+        """Whether a call runs one of some networks, or a method of it that may."""
+        func = call.func
+        if models(func) or not isinstance(func, ast.Attribute) or not models(func.value):
+            return bool(models(func))
+        return func.attr not in _RUNS_NOTHING and not self.facts.objects.only_computes(func)
+
     def _runs_model(self, statement: ast.stmt, seen: frozenset[ast.AST] = frozenset(), trained: bool = True) -> bool:
         """Whether a statement calls a trained model, or any network, in functions it calls too."""
         objects = self.facts.objects
         models = objects.trained_models if trained else objects.models
         for call in self.facts.loops.own_calls(statement):
-            if models(call.func):
+            if self._is_run(call, models):
                 return True
-            if isinstance(call.func, ast.Attribute) and models(call.func.value):
-                if call.func.attr not in ("train", "eval", "parameters", "state_dict", "zero_grad"):
-                    if not objects.only_computes(call.func):
-                        return True
             target = self.facts.resolver.callee(call)
             if isinstance(target, FUNCTIONS) and target not in seen:
                 if any(self._runs_model(s, seen | {target}, trained) for s in target.body):

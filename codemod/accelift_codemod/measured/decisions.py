@@ -61,7 +61,7 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
             choices = [n for n in walk(statement.value) if isinstance(n, ast.IfExp) and weighs_up(n.test)]
             for choice in choices:
                 local_test = goes_by(draft, choice.test, local, kept)
-                if local_test and not compares_alike(draft, node, choice.test):
+                if local_test and not comes_out_alike(draft, node, choice.test, local):
                     yield _differs(draft, statement, choice.test, _OTHER_LOSSES)
         if isinstance(statement, ast.Expr) and (perturbing := _perturbs(draft, statement.value)):
             if any(coins.drawn(draft, argument) is not None for argument in perturbing):
