@@ -575,3 +575,43 @@ class Meter:
 def test_a_meter_that_is_only_set_back_tells_nothing(end: str, expected: list[str]) -> None:
     text = script(definitions=METER, setup="meter = Meter()", batch_end="meter.update(loss.item())", epoch_end=end)
     assert findings(text) == expected
+
+
+BOARD = """\
+class Board:
+    def __init__(self, folder):
+        self.board, self.step, self.last = SummaryWriter(folder), 0, 0
+
+    def show(self, name, value):
+        {}
+
+    def rest(self):
+        self.board.add_scalar("last", self.last, self.step)
+"""
+SHOWS = "self.board.add_scalar(name, value, self.step)"
+
+
+@pytest.mark.parametrize(
+    ("made", "tells", "later", "told"),
+    [
+        ('known("log")', 'log.info("loss %f", loss.item())', 'log.info("an epoch")', "`loss` covers"),
+        ('known("log")', 'log.add_scalar("loss", loss.item())', 'log.add_text("n", "2")', "`loss` covers"),
+        ('known("log")', "log.info(loss.item())", "log.info(epoch)", "`log` covers"),  # it may keep what is no text
+        ('known("log")', 'log.put("loss", loss.item())', 'log.show("loss")', "`log` covers"),
+        (f'Board("a")#{SHOWS}', 'log.show("loss", loss.item())', 'log.show("n", epoch)', "`value` covers"),
+        ('Board("a")#self.last = value', 'log.show("loss", loss.item())', "log.rest()", "`log` covers"),
+    ],
+)
+def test_what_shows_numbers_is_no_number(made: str, tells: str, later: str, told: str) -> None:
+    """Logs and writers that are not known go by the names of their methods."""
+    made, _, body = made.partition("#")
+    text = script(
+        from_imports="from project import known\nfrom torch.utils.tensorboard import SummaryWriter",
+        definitions=BOARD.format(body or "pass"),
+        before=f"log = {made}",
+        batch_end=tells,
+        epoch_end=later,
+    )
+    plan = convert(text).plan
+    messages = [f.message for f in plan.findings if f.code == "METRIC-TRAIN"] if plan is not None else []
+    assert [message.startswith(told) for message in messages] == [True], messages

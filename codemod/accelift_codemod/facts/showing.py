@@ -8,9 +8,13 @@ from accelift_codemod.facts import library
 from accelift_codemod.facts.index import MARK, How
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.signatures import PARTIAL, is_told
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
 _LEVELS = frozenset({"info", "warning", "debug", "error", "log"})
+# Methods by whose names something that is not known is taken for a log, or for a writer of curves.
+_LOGS_TEXT = frozenset({"info", "warning", "debug", "error", "critical", "exception"})
+_DRAWS = frozenset({"add_scalar", "add_scalars", "add_image", "add_images", "add_histogram", "add_figure", "add_text"})
 PRINTS = frozenset({"builtins.print", "__builtin__.print"})
 _MOST = 4  # names that print goes by, one after the other
 _BESIDE = frozenset({"set_postfix", "set_postfix_str", "set_description", "set_description_str"})
@@ -47,6 +51,18 @@ def is_logging(resolver: Resolver, call: ast.Call) -> bool:
     if (resolver.qualified(func) or "").startswith("logging."):
         return True
     return any(v.name == "logging.getLogger" for v in resolver.values(func.value))
+
+
+def may_log(resolver: Resolver, call: ast.Call) -> bool:
+    """Whether a statement shows something by a method that is not known, going by its name: `self.logger.info(text)`,
+    `self.board.add_scalar("loss", value)`."""
+    func = call.func
+    if not isinstance(func, ast.Attribute) or not isinstance(resolver.index.parents.get(call), ast.Expr):
+        return False
+    if resolver.callee(call) is not None or resolver.qualified(func) is not None:
+        return False
+    text = call.args and any(isinstance(n, ast.Constant) and isinstance(n.value, str) for n in walk(call.args[0]))
+    return func.attr in _DRAWS or (func.attr in _LOGS_TEXT and bool(text))
 
 
 def is_beside_a_bar(resolver: Resolver, call: ast.Call) -> bool:

@@ -9,6 +9,7 @@ from accelift_codemod.facts import Role, library
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.keeping import PUTS, only_works
+from accelift_codemod.facts.showing import may_log
 from accelift_codemod.facts.tree import own_nodes
 from accelift_codemod.measured.onward import function_of, targets
 
@@ -60,15 +61,25 @@ def _shows(draft: Draft, node: ast.expr) -> bool:
 
 def _only_shows(draft: Draft, statement: ast.stmt) -> bool:
     """Whether a statement calls a method that does nothing with its object but hand on what it is given to what shows
-    it: `self.writer.add_scalar(tag, value, step)`."""
+    it (`self.writer.add_scalar(tag, value, self.step)`), or logs something by the look of it."""
     call = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(call, ast.Call) and may_log(draft.facts.resolver, call):
+        return True
     method = draft.facts.resolver.callee(call) if isinstance(call, ast.Call) else None
     if not isinstance(method, FUNCTIONS) or not isinstance(draft.facts.index.parents.get(method), ast.ClassDef):
         return False
     itself = next((a.arg for a in (*method.args.posonlyargs, *method.args.args)), "")
     reads = [n for n in own_nodes(*method.body) if isinstance(n, ast.Name) and n.id == itself]
     held = [draft.facts.index.parents[n] for n in reads]
-    return bool(held) and all(isinstance(part, ast.Attribute) and _shows(draft, part) for part in held)
+    shows = [isinstance(part, ast.Attribute) and _shows(draft, part) for part in held]
+    return any(shows) and all(s or _is_asked(draft, part) for s, part in zip(shows, held, strict=True))
+
+
+def _is_asked(draft: Draft, part: ast.AST) -> bool:
+    """Whether an attribute is only read, as an argument: `self.step`."""
+    asked = isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Load)
+    call = draft.facts.index.parents[part]
+    return asked and isinstance(call, ast.Call) and part in call.args
 
 
 def places(statement: ast.stmt) -> list[ast.expr]:
