@@ -1269,7 +1269,45 @@ def test_objects_that_training_asks_for_rows_of_a_whole_batch(made: str, ask: st
     ],
 )
 def test_rows_that_are_compared_with_the_number_that_the_batch_size_is(test: str, told: int) -> None:
-    """No share has as many: every iteration would be skipped."""
+    """No share has as many: every iteration would tell of it."""
     loss = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)"
-    text = script(before="rows = 16", forward=f"if {test}:\n    continue\n{loss}")
+    text = script(before="rows = 16", forward=f"if {test}:\n    print('short')\n{loss}")
     assert findings(text).count("BATCH-LITERAL") == told
+
+
+SUMMED = "accelerator.gather_for_metrics(torch.tensor({})).sum().item()"
+
+
+@pytest.mark.parametrize(
+    ("size", "test", "whole"),
+    [
+        ("16", "x.size(0) != 16", f"{SUMMED.format('x.size(0)')} != 16"),
+        ("16", "len(x) < rows", f"{SUMMED.format('len(x)')} < rows"),
+        ("rows", "x.shape[0] != rows", f"{SUMMED.format('x.shape[0]')} != rows"),
+        ("rows", "rows > len(y)", "rows > len(accelerator.gather_for_metrics(y))"),
+        ("rows", "x.size(1) != rows", ""),
+        ("rows", "x.size(0) < 9", ""),  # which any batch may have
+        ("rows", "len(x) < rows and y[0] > 1", ""),
+    ],
+)
+@pytest.mark.parametrize("drops", ["", ", drop_last=True"])
+def test_batches_that_are_not_whole_are_left_out_by_all_processes(size: str, test: str, whole: str, drops: str) -> None:
+    loss = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)"
+    text = script(
+        loader=f"rows = 16\nloader = DataLoader(data, batch_size={size}{drops})",
+        forward=f"if {test}:\n    continue\n{loss}",
+    )
+    assert not whole or (findings(text) == [] and f"if {whole}:" in converted(text))
+    assert whole or "gather_for_metrics" not in converted(text)
+
+
+def test_batches_are_left_out_by_the_size_of_a_share_where_some_may_not_ask() -> None:
+    """Under another test, or by a function that the loop calls."""
+    loss = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)"
+    for asks in ("if y[0] > 1:\n    if len(x) != rows:\n        continue", "if short(x):\n    continue"):
+        text = script(
+            definitions="rows = 16\n\n\ndef short(x):\n    return len(x) != rows",
+            loader="loader = DataLoader(data, batch_size=rows)",
+            forward=f"{asks}\n{loss}",
+        )
+        assert "COLL-RANKFLOW" in findings(text) and "gather_for_metrics" not in converted(text)

@@ -17,6 +17,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
 from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.sums import Loop
+from accelift_codemod.rows import whole_batches
 
 _OPERATORS: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
     ast.Lt: operator.lt,
@@ -33,6 +34,8 @@ def comes_out_alike(draft: Draft, node: Loop, test: ast.expr, local: set[str]) -
     """Whether a test of an iteration comes out alike on every process, though it asks for what these have apart: for
     the form of a tensor, or how many rows it has, if any share has so many, or none."""
     loop = draft.blueprint.loops.get(node)
+    if loop is not None and test in whole_batches.asked(draft, loop):
+        return True
     env = draft.environment(loop, draft.facts.index.statement(test)) if loop is not None else None
     return loop is not None and env is not None and _is_alike(draft, loop, test, env, local)
 

@@ -12,7 +12,7 @@ from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.rows import batch_sizes, row_numbers
+from accelift_codemod.rows import batch_sizes, row_numbers, whole_batches
 from accelift_codemod.rows.early_rows import COPIES, own_rows
 
 _STEPS = 4  # from what is cut to the batch that it is made of
@@ -49,6 +49,8 @@ def compared(draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[ast.expr]
 def against(draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[ast.expr]:
     """The same, as it is written: `16` of `x.size(0) != 16`, too."""
     if isinstance(node, ast.Compare) and len(node.comparators) == 1:
+        if node in whole_batches.asked(draft, loop):
+            return  # it asks for the rows of all processes
         pairs = ((node.left, node.comparators[0]), (node.comparators[0], node.left))
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
         pairs = ((node.left, node.right), (node.right, node.left))

@@ -7,15 +7,25 @@ from collections.abc import Iterator
 from itertools import islice
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, Role
+from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
-from accelift_codemod.rows import batch_sizes, elsewhere, fallbacks, made_before, made_for, row_numbers, said_rows
+from accelift_codemod.rows import (
+    batch_sizes,
+    elsewhere,
+    fallbacks,
+    made_before,
+    made_for,
+    row_numbers,
+    said_rows,
+    whole_batches,
+)
 from accelift_codemod.rows.copies import is_place, name_of, same
 from accelift_codemod.rows.counted_rows import Counted
 from accelift_codemod.rows.early_rows import DRAWS, EarlyRows, own_rows
 from accelift_codemod.rows.states import is_state
+from accelift_codemod.rows.whole_batches import number_of
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "BATCHSIZE"
@@ -29,7 +39,8 @@ class BatchSize(Rule):
 
     With the global batch kept, a process sees `batch_size // num_processes` samples at a time. A tensor of labels or
     noise, a `view`, a loop over rows or a hidden state made for `batch_size` rows would not fit. On one process the
-    division is by one.
+    division is by one. A test by which the loop leaves out batches that are not whole asks how many samples all
+    processes have, so that all of them leave out the same ones.
     """
 
     code = _RULE
@@ -104,6 +115,8 @@ class BatchSize(Rule):
         built = made_for.made_with(draft)
         for loop in dict.fromkeys(map(draft.facts.loops.around, draft.blueprint.train_loops)):
             early = EarlyRows(draft, loop)
+            for edits in whole_batches.asked(draft, loop).values():
+                yield from edits
             yield from self._literals(draft, loop, early)
             yield from self._ones(draft, loop)
             sizes = [size for size in batch_sizes.of_loaders(draft, loop) if is_place(size)]
@@ -222,8 +235,8 @@ class BatchSize(Rule):
         names = [n for n in inside if sizes and isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
         before = [n for n in names if early.calls(n) and draft.facts.batches.meets(n, loop)]
         compared = (n for n in inside if sizes and isinstance(n, ast.Compare))
-        whole = (s for n in compared for s in said_rows.against(draft, loop, n) if _number(draft, s) in sizes - {1})
-        yield from (self._literal(draft, size, _number(draft, size)) for size in islice(whole, 1))
+        whole = (s for n in compared for s in said_rows.against(draft, loop, n) if number_of(draft, s) in sizes - {1})
+        yield from (self._literal(draft, size, number_of(draft, size)) for size in islice(whole, 1))
         states = self._states(draft, loop, early, before)
         for node in dict.fromkeys([*inside, *(call for name in before for call in early.calls(name))]):
             if not isinstance(node, ast.Call) or not node.args or not row_numbers.takes(draft, node):
@@ -435,11 +448,3 @@ class BatchSize(Rule):
                     "draw or make them in the loop, for as many rows as the batch has",
                 )
                 return
-
-
-def _number(draft: Draft, node: ast.expr) -> object:
-    """The number that is written out, or that a variable is."""
-    if isinstance(node, ast.Constant):
-        return node.value
-    keys = {k for v in draft.facts.resolver.values(node) for k in (v.keys if v.role is Role.CONSTANT else (None,))}
-    return keys.pop() if len(keys) == 1 else None
