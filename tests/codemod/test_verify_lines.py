@@ -14,6 +14,7 @@ from accelift_codemod.verify.causes import candidates
 from accelift_codemod.verify.lines import PRINTED, PRINTERS, compare_lines, compare_printers, volatile_numbers
 from accelift_codemod.verify.proof import Comparison, Proof
 from accelift_codemod.verify.recording import Line, Rank, Recording
+from scripts import NO_LOOP, convert, script
 
 
 def run(*texts: str) -> Recording:
@@ -319,3 +320,39 @@ def test_a_finding_excuses_what_its_function_prints(
     said = announcements(found, tmp_path.resolve(), codes={"PRINT-ALL"})
     ran = Rank(lines=[Line(0, "test 2.5", f"train.py:{place}", False, "eval", 3)])
     assert compare_printers(Recording([ran]), Recording([ran, ran]), said).verdict is verdict
+
+
+LOOP = """\
+total = 0
+for i, (x, y) in enumerate(loader):
+    x, y = x.to(device), y.to(device)
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    total += {added}
+print("share", {shown})
+print("all", len(loader))
+"""
+
+
+@pytest.mark.parametrize(
+    ("added", "shown", "loose"),
+    [
+        ("unknown(loss) * x.size(0)", "total / len(data)", False),
+        ("loss.item()\n    if loss < best:\n        torch.save(model.state_dict(), 'm.pt')", "total", True),
+    ],
+)
+def test_a_number_that_is_divided_by_too_much_excuses_no_others(
+    tmp_path: Path, added: str, shown: str, loose: bool
+) -> None:
+    slots = {"before": "best = 3", "from_imports": "from elsewhere import unknown"}
+    text = script(**slots, **NO_LOOP, after=LOOP.format(added=added, shown=shown))
+    plan = convert(text).plan
+    assert plan is not None and "METRIC-TRAIN" in [f.code for f in plan.findings if f.severity is Severity.WARNING]
+    file = tmp_path / "train.py"
+    file.write_text(text)
+    said = announcements([(str(file), finding) for finding in plan.findings], tmp_path.resolve())
+    share, whole = (f"train.py:{n}" for n, line in enumerate(text.splitlines(), 1) if line.startswith("print("))
+    assert said.spoken_of(share)
+    assert bool(said.spoken_of(whole)) is loose
