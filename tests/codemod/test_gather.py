@@ -762,3 +762,18 @@ def test_why_what_is_kept_cannot_be_gathered(body: str, reason: str) -> None:
     )
     plan = convert(text).plan
     assert plan is not None and [reason in f.message for f in plan.findings if f.code == "METRIC-LOCAL"] == [True]
+
+
+@pytest.mark.parametrize(
+    ("test", "shared"),
+    [
+        ("isinstance(y, list)", True),
+        ("type(x) in (list, tuple)", True),
+        ("y[0] > 1", False),
+        ("isinstance(3, y)", False),
+    ],
+)
+def test_what_kind_of_object_a_batch_has_is_the_same_everywhere(test: str, shared: bool) -> None:
+    text = evaluated(f"if {test}:\n    kept.append(3)\nout = model(x)\n{CORRECT}", start="correct, kept = 0, []")
+    assert ("out, y = accelerator.gather_for_metrics((out, y))" in converted(text)) is shared
+    assert ("EVAL-REPLICATED" in findings(text)) is not shared

@@ -145,7 +145,7 @@ class Effects:
     def _compound(self, statement: ast.stmt, names: set[str], fresh: set[str]) -> bool:
         inner = set(names)
         test = getattr(statement, "test", None)
-        if test is not None and names & {n.id for n in loads(test)}:
+        if test is not None and any(n.id in names and not self._asks_kind(n) for n in loads(test)):
             return True  # the iteration takes a different way by the value
         if isinstance(statement, (ast.For, ast.AsyncFor)):
             if names & {n.id for n in loads(statement.iter)}:
@@ -161,6 +161,12 @@ class Effects:
                 if isinstance(child, ast.Assign):
                     seen |= stores(child)
         return False
+
+    def _asks_kind(self, read: ast.Name) -> bool:
+        """Whether it is only asked what kind of object a variable holds, which no sample changes."""
+        call = self.index.parents.get(read)
+        asks = isinstance(call, ast.Call) and self.resolver.builtin(call.func) in ("isinstance", "type")
+        return asks and read in call.args[:1]  # type: ignore[union-attr]
 
     def _fills(self, statement: ast.stmt) -> bool:
         """Whether a statement runs a function that changes what is kept in attributes of self."""
