@@ -26,7 +26,7 @@ from accelift_codemod.refusals import already_uses
 from accelift_codemod.results import FileResult
 from accelift_codemod.rewrite import CannotRewrite, rewrite
 from accelift_codemod.rewrite.layout import line_length
-from accelift_codemod.source import Source
+from accelift_codemod.source import BadSource, Source
 
 if TYPE_CHECKING:
     from accelift_codemod.single import Single
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _Global = tuple[Path, str]
 _Attempt = tuple[FileResult, frozenset[_Global]]  # with the globals that are gone, and that other files take
+_PERHAPS_THERE = frozenset({"NO-TRAINING", "NO-ENTRY"})  # what there is none of may be in a file that was not seen
 _TRAINS = tuple(b"backward .step( .grad Trainer lightning fastai ignite accelerate accelift".split())
 
 
@@ -108,26 +109,33 @@ def _as_written(
     what is `seen`."""
     if place is None:
         return convert_source(source, options, seen=seen)
+    broken: list[BadSource] = []
     try:
-        program = link(source, place, settings.roles(place), taken.sources if taken is not None else None)
+        program = link(source, place, settings.roles(place), taken.sources if taken is not None else None, broken)
     except CannotLink as reason:
-        return _unlinked(convert_alone(source, options, place, seen=seen), str(reason))
+        message = f"the project files that it imports are not looked at: {reason}"
+        remedy = "set it in the file that it belongs to, or hand it on as an argument"
+        return _unlinked(convert_alone(source, options, place, seen=seen), message, remedy)
     if program is None:
-        return convert_alone(source, options, place, seen=seen)
-    return convert_program(program, options, taken=taken, seen=seen)
+        result = convert_alone(source, options, place, seen=seen)
+    else:
+        result = convert_program(program, options, taken=taken, seen=seen)
+    for error in broken:
+        where = f"line {error.line} of {error.path}" if error.line else error.path
+        result = _unlinked(result, f"{where}, which it imports, {error.problem}", error.remedy)
+    return result
 
 
-def _unlinked(result: FileResult, why: str) -> FileResult:
-    """The result of a script whose project files could not be looked at: a finding says why."""
+def _unlinked(result: FileResult, message: str, remedy: str) -> FileResult:
+    """The result of a script of which project files could not be looked at: a finding says why."""
     plan = result.plan
     if plan is None:
         return result
-    message = f"the project files that it imports are not looked at: {why}"
-    remedy = "set it in the file that it belongs to, or hand it on as an argument"
     nothing = plan.outcome is Outcome.NOTHING  # here: what those files do is not known
     finding = Finding("NOT-LINKED", Severity.NOTE if nothing else Severity.WARNING, 0, message, remedy)
     outcome = Outcome.CONVERTED_WITH_FINDINGS if plan.outcome is Outcome.CONVERTED else plan.outcome
-    reason = message if nothing else plan.reason
+    unseen = nothing and any(f.code in _PERHAPS_THERE for f in plan.findings)
+    reason = message if unseen else plan.reason
     return replace(result, plan=replace(plan, outcome=outcome, reason=reason, findings=(finding, *plan.findings)))
 
 

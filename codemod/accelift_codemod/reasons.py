@@ -153,7 +153,8 @@ REASONS = (
         "imports files that cannot be looked at with it",
         "The script and the project files that it imports are understood as one program, unless one of them sets a "
         "global of another from outside (`config.lr = 0.1`), or they are too many. Then the script is looked at alone: "
-        "it is a warning where the script is converted, and the files that it imports stay as they are.",
+        "it is a warning where the script is converted, and the files that it imports stay as they are. A file that "
+        "cannot be read, or does not parse, is passed over by itself.",
     ),
     Reason(
         "ACC-REACH",

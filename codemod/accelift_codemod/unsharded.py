@@ -68,7 +68,7 @@ def _not_followed(facts: Facts, backward: ast.Call) -> Finding:
         return _finding(
             backward,
             "its backward pass is in no loop, so there are no batches to share out",
-            "keep it on one process; convert the script that trains",
+            "keep it on one process, or convert the script that trains",
         )
     step = _stepping(facts, backward)
     if step is not None:

@@ -737,6 +737,33 @@ def test_files_that_cannot_be_looked_at_together_are_told_of(folder: Path) -> No
         assert not told or "choices.py:5 sets a global of config.py" in found[0]
 
 
+BROKEN = ", which it imports, does not parse ('(' was never closed); correct the syntax"
+
+
+@pytest.mark.parametrize(
+    ("imported", "text", "outcome", "told"),
+    [
+        ("engine.py", ENGINE + "x = (\n", "nothing to do", f"line 10 of engine.py{BROKEN}"),  # the training is in there
+        ("helper.py", "import torch\nx = (\n", "converted with findings", f"line 2 of helper.py{BROKEN}"),
+        ("helper.py", "print 'x'\n", "converted with findings", "line 1 of helper.py, which it imports, is written in"),
+        ("helper.py", "", "converted", ""),
+        ("engine.py", ENGINE, "converted", ""),
+    ],
+)
+def test_imported_files_that_do_not_parse_are_told_of(
+    folder: Path, imported: str, text: str, outcome: str, told: str
+) -> None:
+    files = {"engine.py": ENGINE, "model.py": MODEL, "helper.py": "x = 1\n"}
+    write(
+        {"train.py": script("import helper\nfrom engine import train\nfrom model import Net"), **files, imported: text}
+    )
+    (result,) = [r for r in convert_files([(Path("train.py"), True)], Options()) if r.path == "train.py"]
+    assert result.plan is not None and result.outcome.value == outcome
+    found = [str(f) for f in result.plan.findings if f.code == "NOT-LINKED"]
+    assert len(found) == bool(told) and all(f.startswith(f"NOT-LINKED {told}") for f in found)
+    assert outcome != "nothing to do" or f"NOT-LINKED {result.plan.reason}" in found[0]
+
+
 @pytest.mark.parametrize(
     ("paths", "found"),
     [

@@ -26,12 +26,16 @@ _CALLED = (ast.Lambda, ast.Name, ast.Attribute)  # values that may be functions
 
 
 def link(
-    entry: Source, path: Path, known: Collection[str] = (), instead: Mapping[str, Source] | None = None
+    entry: Source,
+    path: Path,
+    known: Collection[str] = (),
+    instead: Mapping[str, Source] | None = None,
+    broken: list[BadSource] | None = None,
 ) -> Program | None:
     """The program of a script; None if it uses nothing of another project file.
 
     What is `known` by its whole name is not looked into. Files are read, if nothing stands `instead` of them, by their
-    paths as people see them.
+    paths as people see them; why some cannot be is put into what is `broken`.
 
     Raises:
         BadSource: the script does not parse.
@@ -43,7 +47,7 @@ def link(
     finder = Finder(path, entry)
     if not any(finder.find(*one, finder.script) for one in _imported(entry.tree)):
         return None
-    linker = Linker(entry, finder, known, instead or {})
+    linker = Linker(entry, finder, known, instead or {}, [] if broken is None else broken)
     brought = linker.brought(acting)
     if not brought or not may_train(linker.entry.path, linker.finder, brought):
         return None
@@ -54,8 +58,16 @@ def link(
 class Linker:
     """Answers what the imports of a script's files bind, and puts together the files that are needed."""
 
-    def __init__(self, entry: Source, finder: Finder, known: Collection[str], instead: Mapping[str, Source]) -> None:
+    def __init__(
+        self,
+        entry: Source,
+        finder: Finder,
+        known: Collection[str],
+        instead: Mapping[str, Source],
+        broken: list[BadSource],
+    ) -> None:
         self.instead = instead
+        self.broken = broken
         self.known = {tuple(name.split(".")[-2:]) for name in known}
         own = Index.of(entry.tree)
         self.entry = Unit(finder.script, "", entry.path, exports(own), entry)
@@ -160,7 +172,8 @@ class Linker:
         shown = _beside(path, self.entry)
         own = self.instead.get(shown)
         known = _exports(path, shown) if own is None else exports(Index.of(own.tree))
-        if known is None:
+        if isinstance(known, BadSource):
+            self.broken.append(known)
             return None
         parts = path.with_suffix("").parts
         named = parts[:-1] if parts[-1] == "__init__" else parts
@@ -284,12 +297,14 @@ class Linker:
 
 
 @remembered
-def _exports(path: Path, shown: str) -> Exports | None:
-    """The globals of a file; None if it cannot be read, or does not parse."""
+def _exports(path: Path, shown: str) -> Exports | BadSource:
+    """The globals of a file, or why it cannot be read, or does not parse."""
     try:
         return exports(Index.of(parsed(path, shown).tree))
-    except (BadSource, RecursionError):
-        return None
+    except BadSource as error:
+        return error
+    except RecursionError:
+        return BadSource(shown, 0, "nests too deeply to be looked at", "split the deepest expression")
 
 
 @remembered
