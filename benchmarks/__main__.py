@@ -9,7 +9,7 @@ stderr. Exit code 1 if a budget is missed or a measure failed, not if its peer i
 
 The documents quote the scripts of pytorch/examples and eriklindernoren/PyTorch-GAN: clone them and name both folders
 with --corpus. Without it the fixtures of this project are measured, which are few and short. The peers come with
-`pip install accelift[bench]`, or from an environment of their own with --peers.
+`pip install '.[bench]'`, or from an environment of their own with --peers.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Setting:
         places = [str(self.peers or ""), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
         found = shutil.which(name, path=os.pathsep.join(filter(None, places)))
         if found is None:
-            raise NotMeasured(f"{name} is not installed (pip install accelift[bench])")
+            raise NotMeasured(f"{name} is not installed (pip install '.[bench]')")
         return found
 
 

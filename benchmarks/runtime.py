@@ -33,7 +33,7 @@ Ratios = dict[str, float]  # of each side
 def _need(side: str) -> None:
     package = _PACKAGES.get(side, "torch")
     if importlib.util.find_spec(package) is None:
-        raise NotMeasured(f"{package} is not installed (pip install accelift[bench])")
+        raise NotMeasured(f"{package} is not installed (pip install '.[bench]')")
 
 
 @cache

@@ -275,14 +275,17 @@ class Notebook:
 
     def finding(self, finding: Finding) -> Finding:
         """A finding about the script as one about the notebook."""
-        where = f" ({self._named(finding.line)})" if self.cell_of(finding.line) else ""
         beside = not finding.line and _BESIDE.match(finding.message)  # in a file that the script imports
-        message = self._renamed(finding.message, self.path if beside else "") + where
+        message = self._renamed(finding.message, self.path if beside else "") + self._where(finding.line)
         evidence = tuple(map(self._evidence, finding.evidence))
         return replace(finding, line=self.line_of(finding.line), message=message, evidence=evidence)
 
     def _renamed(self, text: str, of: str) -> str:
         return renamed_lines(text, self._named, of)
+
+    def _where(self, line: int) -> str:
+        """Which cell a line of the script is in, to be put behind what is said of it."""
+        return f" ({self._named(line)})" if self.cell_of(line) else ""
 
     def _named(self, line: int) -> str:
         """A line of the script, for somebody who reads the notebook."""
@@ -292,7 +295,8 @@ class Notebook:
     def edit(self, edit: Edit) -> Edit:
         """An edit of the script with its lines in the notebook."""
         span = edit.span._replace(line=self.line_of(edit.span.line), end_line=self.line_of(edit.span.end_line))
-        return replace(edit, span=span, evidence=tuple(map(self._evidence, edit.evidence)))
+        reason = f"{edit.reason}{self._where(edit.span.line)}"
+        return replace(edit, span=span, reason=reason, evidence=tuple(map(self._evidence, edit.evidence)))
 
     def config(self, text: str) -> str:
         """A launch config of the script with its lines in the notebook."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,22 +28,36 @@ def write_together(files: Mapping[Path, bytes]) -> None:
         BadSource: as in `write_atomically`.
     """
     staged: dict[Path, tuple[Path, Path]] = {}  # file -> what is written, what it takes the place of
-    try:
-        for path, data in files.items():
-            target = Path(os.path.realpath(path))
-            with _writing(path):
-                if target.is_file() or not target.exists():
-                    staged[path] = (_stage(path, target, data), target)
-        for path, data in files.items():
-            with _writing(path):
-                if path in staged:
-                    temporary, target = staged[path]
+    with _uninterrupted():
+        try:
+            for path, data in files.items():
+                target = Path(os.path.realpath(path))
+                with _writing(path):
+                    if target.is_file() or not target.exists():
+                        staged[path] = (_stage(path, target, data), target)
+            for path, (temporary, target) in staged.items():
+                with _writing(path):
                     temporary.replace(target)
-                else:
-                    path.write_bytes(data)  # a pipe or a device: nothing takes its place
+        finally:
+            for temporary, _ in staged.values():
+                temporary.unlink(missing_ok=True)
+    for path, data in files.items():
+        if path not in staged:  # a pipe or a device: nothing takes its place, and it may keep one waiting
+            with _writing(path):
+                path.write_bytes(data)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM wait: of several files one would be the new one already, or a temporary one be left."""
+    if not hasattr(signal, "pthread_sigmask"):  # on Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
     finally:
-        for temporary, _ in staged.values():
-            temporary.unlink(missing_ok=True)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _stage(path: Path, target: Path, data: bytes) -> Path:

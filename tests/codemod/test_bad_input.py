@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -367,6 +369,36 @@ def test_a_pipe_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert Path("train.py").read_text() == CONVERTED
 
 
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="has signals that can wait")
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_an_interruption_waits_until_all_files_of_a_script_are_written(
+    interrupted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = Path.replace
+
+    def replacing(self: Path, target: Path) -> Path:
+        if interrupted:
+            signal.raise_signal(signal.SIGINT)
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", replacing)
+    with pytest.raises(KeyboardInterrupt) if interrupted else nullcontext():
+        write_together({tmp_path / "engine.py": b"1", tmp_path / "train.py": b"2"})
+    assert tree(tmp_path) == {"engine.py": b"1", "train.py": b"2"}
+
+
+def test_an_interruption_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("accelift_codemod.cli.convert.convert_files", interrupted)
+    Path("train.py").write_text(SCRIPT)
+    ran = convert("train.py", "--write")
+    assert (ran.code, ran.lines[-1]) == (130, "accelift: interrupted; no file is half written")
+    assert tree(tmp_path) == {"train.py": SCRIPT.encode()}
+
+
 def test_a_device_is_written_to_beside_other_files(tmp_path: Path) -> None:
     writer, terminal = os.openpty()  # a device of its own: to what else could a test write?
     try:
@@ -459,6 +491,7 @@ def test_output_below_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (["train.py", "-j", "-1"], "Invalid value for '-j' / '--jobs': -1 is not in the range x>=0."),
         (["train.py", "--output", "file"], "Invalid value for '--output': Directory 'file' is a file."),
         (["--write"], "Missing argument 'PATH...'."),
+        (["train.py", "--stdin-filename", "a.py"], "--stdin-filename goes with -, which reads a script from stdin"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -152,6 +152,19 @@ def test_places_are_lines_of_the_file_and_cells() -> None:
     assert "(cell 2, line 2)" in finding.message
 
 
+def test_edits_name_cell_and_line() -> None:
+    data = of_script()
+    book, plan = Notebook(data, "n.ipynb"), convert(data).plan
+    assert plan is not None
+    (edit,) = [e for e in plan.edits if e.rule == "BACKWARD"]
+    (at,) = [c for c in book.cells if "loss.backward()" in c.text]
+    line = next(i for i, text in enumerate(at.text.splitlines(), start=1) if "loss.backward()" in text)
+    assert edit.why.endswith(f" (cell {at.number}, line {line})")
+    assert "loss.backward()" in data.decode().splitlines()[edit.span.line - 1]
+    (alone,) = [e for e in convert_bytes(script().encode(), "/train.py", Options()).plan.edits if e.rule == "BACKWARD"]  # type: ignore[union-attr]
+    assert "cell" not in alone.why
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [

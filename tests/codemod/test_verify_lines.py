@@ -281,6 +281,19 @@ def test_a_file_of_the_project_that_prints_nothing_is_followed_through(tmp_path:
 
 
 @pytest.mark.parametrize(
+    ("converted", "said"),
+    [
+        (["loss 2", "done"], "1 number; 1 line is new"),
+        (["loss 2", "done", "and more"], "1 number; 2 lines are new"),
+        (["loss 2"], "1 number"),
+        ([], "1 line is missing, for instance 'loss 2'"),
+    ],
+)
+def test_what_is_one_is_not_said_to_be_many(converted: list[str], said: str) -> None:
+    assert compare_lines(run("loss 2"), run(*converted), (), None, exact=True).detail == said
+
+
+@pytest.mark.parametrize(
     ("before", "gives", "prints", "told"),
     [
         ("show = lambda value: print(value)", "show(loss)", 1, True),

@@ -95,6 +95,7 @@ def _run() -> Any:
         click.echo(f"accelift: {error.format_message()}", err=True)
         return 2
     except click.Abort:
+        click.echo("accelift: interrupted; no file is half written", err=True)
         return 130
     except SystemExit as done:
         return done.code

@@ -59,6 +59,7 @@ def command(
         raise click.UsageError("--write goes with --fix")
     if write and "-" in paths:
         raise click.UsageError("--write has no file to write for `-`; leave it out, and apply the diff")
+    scripts.check_name(stdin_filename, paths)
     choice = Choice(_codes(select, "--select"), _codes(ignore, "--ignore"), fix, time_limit)
     gc.set_threshold(1_000_000)  # syntax trees are many objects, nearly all of them alive
     verbosity = -1 if quiet else verbose

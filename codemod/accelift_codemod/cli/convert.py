@@ -126,6 +126,7 @@ def command(
         raise click.UsageError("--write, --output and --check exclude each other")
     if verify_args is not None and not verify:
         raise click.UsageError("--verify-args goes with --verify")
+    scripts.check_name(stdin_filename, paths)
     if "-" in paths:
         if verify:
             raise click.UsageError("-: --verify runs a script where it lies; save it, and give its path")

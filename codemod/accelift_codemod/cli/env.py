@@ -57,7 +57,7 @@ def _devices() -> dict[str, str]:
     try:
         import torch
     except ImportError:
-        return {"torch": 'not installed: pip install "accelift[runtime]"'}
+        return {"torch": "not installed: pip install torch"}
     found = {"torch": str(torch.__version__)}
     if torch.cuda.is_available():
         for i in range(torch.cuda.device_count()):

@@ -44,6 +44,16 @@ def options(command: Command) -> Command:
     return command
 
 
+def check_name(name: str, paths: Sequence[str]) -> None:
+    """Refuse a name for a script from stdin where none is read.
+
+    Raises:
+        click.UsageError: saying so.
+    """
+    if name != STDIN and "-" not in paths:
+        raise click.UsageError("--stdin-filename goes with -, which reads a script from stdin")
+
+
 def codes(given: str | None) -> tuple[str, ...]:
     """Codes between commas."""
     return tuple(code.strip().upper() for code in (given or "").split(",") if code.strip())

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Collection, Iterator, Sequence
 
+from accelift_codemod.report import count
 from accelift_codemod.verify.announced import Announced
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
 from accelift_codemod.verify.recording import Line, Rank, Recording
@@ -74,16 +75,20 @@ def compare_lines(
     found, known = {index for index, _ in pairs}, {index for index, position in volatile if position is None}
     lost = [line for index, line in enumerate(ours) if index not in found and index not in known]
     if lost and original.main.end == converted.main.end:
-        detail = f"{len(lost)} lines are missing, for instance {lost[0].text.strip()!r}"
+        detail = f"{_lines(len(lost))} missing, for instance {lost[0].text.strip()!r}"
         return Answer(PRINTED, Verdict.DIFFERS, detail, (Suspicion("PRINT-LOST", 3, detail),), lost[0].at)
     if announced is not None:
         return announced
-    note = f"; {local} lines are about the main process's own samples" if local else ""
+    note = f"; {_lines(local)} about the main process's own samples" if local else ""
     if new := len(theirs) - len(pairs):
-        note += f"; {new} lines are new"
+        note += f"; {_lines(new)} new"
     if worst == 0.0:
-        return Answer(PRINTED, Verdict.IDENTICAL, f"{compared} numbers{note}")
-    return Answer(PRINTED, Verdict.EQUIVALENT, f"{compared} numbers, up to {worst:.1e}{note}")
+        return Answer(PRINTED, Verdict.IDENTICAL, f"{count(compared, 'number')}{note}")
+    return Answer(PRINTED, Verdict.EQUIVALENT, f"{count(compared, 'number')}, up to {worst:.1e}{note}")
+
+
+def _lines(number: int) -> str:
+    return f"{count(number, 'line')} {'is' if number == 1 else 'are'}"
 
 
 def volatile_numbers(original: Recording, again: Recording) -> Collection[Number]:

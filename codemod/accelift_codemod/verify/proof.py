@@ -144,7 +144,7 @@ def prove(request: Request, say: Say = lambda text: None, execute: Execute = exe
         OSError: the scratch folder cannot be made.
     """
     if importlib.util.find_spec("torch") is None:
-        raise CannotRun('torch is not installed here, so nothing can be run; pip install "accelift[runtime]"')
+        raise CannotRun("torch is not installed here, so nothing can be run; install it: pip install torch")
     scratch = Path(tempfile.mkdtemp(prefix=PREFIX))
     try:
         return _Prover(request, scratch, say, execute).prove()

@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not _has_torch():
         print(
             "accelift launch: several processes need torch, which is not installed here; "
-            "install it, for example with `pip install 'accelift[runtime]'`.",
+            "install it, for example with `pip install torch`.",
             file=sys.stderr,
         )
         return 2
