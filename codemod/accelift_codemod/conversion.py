@@ -136,7 +136,9 @@ def _unlinked(result: FileResult, message: str, remedy: str) -> FileResult:
     outcome = Outcome.CONVERTED_WITH_FINDINGS if plan.outcome is Outcome.CONVERTED else plan.outcome
     unseen = nothing and any(f.code in _PERHAPS_THERE for f in plan.findings)
     reason = message if unseen else plan.reason
-    return replace(result, plan=replace(plan, outcome=outcome, reason=reason, findings=(finding, *plan.findings)))
+    refused = plan.outcome is Outcome.REFUSED  # the reason comes first
+    findings = (*plan.findings, finding) if refused else (finding, *plan.findings)
+    return replace(result, plan=replace(plan, outcome=outcome, reason=reason, findings=findings))
 
 
 def convert_alone(

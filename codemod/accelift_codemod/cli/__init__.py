@@ -91,6 +91,11 @@ def _run() -> Any:
     """Run the command that was asked for; what to give to `sys.exit`."""
     try:
         return cli.main(prog_name="accelift", standalone_mode=False) or 0
+    except click.NoSuchOption as error:
+        of_script = error.ctx is not None and error.ctx.info_name == "verify"
+        hint = " Options of the script go behind `--`." if of_script else ""
+        click.echo(f"accelift: {error.format_message()}{hint}", err=True)
+        return 2
     except click.ClickException as error:
         click.echo(f"accelift: {error.format_message()}", err=True)
         return 2

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import click
+from accelift.launch.devices import visible_gpus
 
 from accelift_codemod.api import convert_files
 from accelift_codemod.cli.numbers import GIGABYTES, SECONDS
@@ -87,6 +88,8 @@ def command(
     """
     if output_file is not None and not output_file.absolute().parent.is_dir():
         raise click.UsageError(f"--output-file: there is no folder {output_file.parent}; make it first.")
+    if gpu and env_from is None and num_processes > 1 and not visible_gpus():
+        raise click.UsageError("--gpu: no GPU is visible here; leave it out to run on the CPU")
     result = _converted(script, against, Options(target, shard_manual=shard_manual), quiet)
     assert result.output is not None
     request = Request(
@@ -126,7 +129,10 @@ def _converted(script: Path, against: Path | None, options: Options, quiet: bool
     """The conversion of a script, or the one it is given in its place."""
     (result,) = convert_files([(script, True)], options)
     if against is not None:
-        return FileResult(result.path, output=against.read_bytes(), distributes=result.distributes)
+        given = against.read_bytes()
+        if given == result.output:
+            return result  # with the files that change with it, and what is said of it
+        return FileResult(result.path, output=given, distributes=result.distributes)
     if result.error:
         raise click.ClickException(result.error)
     if result.output is None:

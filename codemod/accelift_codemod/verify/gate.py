@@ -65,5 +65,5 @@ def _refused(result: FileResult, proof: Proof) -> FileResult:
     remedy = f"see `accelift verify {result.path}`" + (f"; likely causes: {causes}" if causes else "")
     finding = Finding("NOT-PROVED", Severity.ERROR, 0, message, remedy)
     plan = result.plan or Plan(result.path, "")
-    refused = replace(plan, edits=(), findings=(*plan.findings, finding), outcome=Outcome.REFUSED, reason=message)
+    refused = replace(plan, edits=(), findings=(finding, *plan.findings), outcome=Outcome.REFUSED, reason=message)
     return FileResult(result.path, refused)

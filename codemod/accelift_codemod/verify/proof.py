@@ -5,8 +5,11 @@ from __future__ import annotations
 import importlib.util
 import math
 import shutil
+import signal
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -145,12 +148,30 @@ def prove(request: Request, say: Say = lambda text: None, execute: Execute = exe
     """
     if importlib.util.find_spec("torch") is None:
         raise CannotRun("torch is not installed here, so nothing can be run; install it: pip install torch")
-    scratch = Path(tempfile.mkdtemp(prefix=PREFIX))
+    with _ended_by_sigterm():
+        scratch = Path(tempfile.mkdtemp(prefix=PREFIX))
+        try:
+            return _Prover(request, scratch, say, execute).prove()
+        finally:
+            if not request.keep:
+                shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Have SIGTERM end this process as an exception does: else the script, which it does not reach, would run on."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
     try:
-        return _Prover(request, scratch, say, execute).prove()
+        yield
     finally:
-        if not request.keep:
-            shutil.rmtree(scratch, ignore_errors=True)
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 class _Prover:
