@@ -216,12 +216,19 @@ def test_a_script_that_is_left_alone_is_in_nobodys_way(folder: Path) -> None:
     assert sorted(outputs("one.py", "two.py")) == ["helper.py", "one.py"]
 
 
-@pytest.mark.parametrize(("line", "kept"), [("print(nn.Linear(2, 2))", True), ("print(1)", False)])
-def test_what_a_file_uses_when_it_is_run_itself_stays(folder: Path, line: str, kept: bool) -> None:
+@pytest.mark.parametrize(
+    ("own", "line", "kept"),
+    [
+        ("", "print(nn.Linear(2, 2))", True),
+        ("", "print(1)", False),
+        ("def show():\n    print(nn.Linear(2, 2))\n\n\n", "show()", True),  # which nothing else runs
+    ],
+)
+def test_what_a_file_uses_when_it_is_run_itself_stays(folder: Path, own: str, line: str, kept: bool) -> None:
     spread = "from torch import nn\n\n\ndef spread(model):\n    return nn.DataParallel(model)\n"
     imports = "from engine import train\nfrom model import Net\nfrom spreading import spread"
     body = script(imports).replace("Net()", "spread(Net())")
-    block = f"\n\nif __name__ == '__main__':\n    {line}\n"
+    block = f"\n\n{own}if __name__ == '__main__':\n    {line}\n"
     write({"train.py": body, "engine.py": ENGINE, "model.py": MODEL, "spreading.py": spread + block})
     found = outputs("train.py")["spreading.py"]
     assert "DataParallel" not in found and ("from torch import nn" in found) == kept
@@ -555,6 +562,13 @@ dist.all_gather_object([None] * 2, "x")
         ("import torch.multiprocessing as mp\nfrom utils import log\n\nmp.spawn(log, args=('x',))\n", True),
         ("from utils import log\n\nlog('x')\n", False),
         (GROUPED.replace("from utils import log", "log = print"), False),
+        ("from transformers import Trainer\nfrom utils import log\n\nTrainer(log('x')).train()\n", True),
+        ("import transformers\nfrom utils import log\n\ntransformers.Trainer(log('x')).train()\n", True),
+        ("from transformers.trainer_seq2seq import Seq2SeqTrainer\nfrom utils import log\n\nlog('x')\n", True),
+        ("from transformers import BertModel\nfrom utils import log\n\nlog(BertModel)\n", False),  # one process
+        ("import transformers\nfrom utils import log\n\nlog(transformers.BertModel)\n", False),
+        ("from apex import amp\nfrom utils import log\n\nlog(amp)\n", False),
+        ("import deepspeed\nfrom utils import log\n\nlog('x')\n", True),
     ],
 )
 def test_a_script_with_a_process_group_of_its_own_is_asked_for_no_state(folder: Path, other: str, kept: bool) -> None:

@@ -61,7 +61,10 @@ def test_an_evaluation_that_a_script_uses_which_trains_nothing(folder: Path, nam
     assert "device = accelerator.device\n" in found["train.py"]
     assert "accelerator.print(evaluate(model, test_loader, device))" in found["train.py"]
     (note,) = told(*names)["engine.py"]
-    assert note.startswith("EVAL-REPLICATED") and "evaluate() is used by code that is not converted, too" in note
+    assert (
+        note.startswith("EVAL-REPLICATED")
+        and "evaluate() is used by code that is not converted in this way, too" in note
+    )
 
 
 def test_it_is_shared_out_if_nobody_else_uses_it(folder: Path) -> None:
@@ -167,3 +170,19 @@ def test_an_evaluation_that_a_wrapper_moved_the_batches_for(folder: Path, device
     text = " ".join(found["engine.py"].split())
     assert "model(x.to(PartialState().device)).argmax(1) == y.to(PartialState().device)" in text
     assert "    if PartialState().is_main_process:\n        with open(" in found["engine.py"]
+
+
+LISTED = "test_loader = [(torch.randn(4, 4), torch.zeros(4).long())]\n"
+
+
+@pytest.mark.parametrize("says", ['    print("right", right)\n', ""])
+def test_two_scripts_of_which_one_would_share_it_out(folder: Path, says: str) -> None:
+    """Then neither does: one version of the file suits both."""
+    engine = ENGINE + EVALUATE.replace("    return", f"{says}    return")
+    write({"one.py": trains(), "engine.py": engine, "model.py": MODEL})
+    assert "gather_for_metrics" in outputs("one.py")["engine.py"]
+    write({"two.py": trains().replace(DATA, LISTED)})
+    found = outputs("one.py", "two.py")
+    assert sorted(found) == ["engine.py", "one.py", "two.py"] and "gather_for_metrics" not in found["engine.py"]
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)\n" in found["one.py"]
+    assert ('accelerator.print("right", right)' in found["engine.py"]) is bool(says)

@@ -330,7 +330,7 @@ class _Choice:
             return NoCut("METRIC is left out")
         spared = self._spared(loop)
         if spared:
-            return NoCut(f"{spared}() is used by code that is not converted, too, and stays as it is")
+            return NoCut(f"{spared}() is used by code that is not converted in this way, too, and stays as it is")
         other = next((v.origin for v in self.facts.loops.others(loop) if isinstance(v.origin, ast.expr)), None)
         if other is not None:  # of which every process has all, wherever its results are gathered
             return NoCut(f"`{self.facts.short(other)}` may take the place of its loader, and is not known to be one")

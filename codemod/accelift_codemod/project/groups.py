@@ -88,17 +88,20 @@ class _Settlement:
             while queue:
                 script = self.own[real := next(iter(queue))]
                 del queue[real]
-                for loser, message in clash(script):
+                losers = clash(script)
+                ways = ((loser, self._otherwise(loser, message)) for loser, message in losers)
+                found = next(((loser, way) for loser, way in ways if way is not None), None)
+                lost = [found] if found else [(loser, self._refused(loser, message)) for loser, message in losers]
+                for loser, result in lost:
                     queue.update(dict.fromkeys(user for path in loser.program for user in self.users[path]))
-                    self.own[_real(loser.path)] = (
-                        self._spares(loser)
-                        or _instead(loser, self.alone, message)
-                        or loser.otherwise
-                        or self._refused(loser, message)
-                    )
+                    self.own[_real(loser.path)] = result
         for path in self.users:
             self._merge(path)
         return list(self.own.values())
+
+    def _otherwise(self, script: FileResult, message: str) -> FileResult | None:
+        """What becomes of a script that is in the way of others as it is, if it can be converted in another way."""
+        return self._spares(script) or _instead(script, self.alone, message) or script.otherwise
 
     def _refused(self, script: FileResult, message: str) -> FileResult:
         together = "convert the scripts that share it together, in a way that suits all"
@@ -115,16 +118,18 @@ class _Settlement:
         return replace(FileResult.refused(script.path, digest, finding), left=script.program)
 
     def _spares(self, script: FileResult) -> FileResult | None:
-        """A script's conversion that leaves alone what files use that are not converted, if there is one."""
+        """A script's conversion that leaves alone what others use that are not converted, or not in that way, if there
+        is one."""
         real = _real(script.path)
-        alone = [sharer for sharer in script.sharers if self._differs(script, sharer)]
+        alone = [name for sharer in script.sharers if self._differs(script, sharer) for name in sharer.reasons]
         before = self.spared.get(real, frozenset())
-        spared = before.union(name for sharer in alone for name in sharer.reasons)
+        spared = before.union(alone, self._disputed(script))
         if spared == before:
             return None
         self.spared[real] = spared
         result = self.sparing(script, spared=spared)
         ways = (way for way in (result, result.otherwise if result is not None else None) if way is not None)
+        ways = (w for w in ways if any(w.changes.get(name) != script.changes.get(name) for name in spared - before))
         fits = (way for way in ways if not self._changes_others(way) and not _errors(way) - _errors(script))
         return next(fits, None)
 
@@ -134,11 +139,14 @@ class _Settlement:
         return [result for result in found if path in result.program]
 
     def _users_of(self, script: FileResult, sharer: Sharer) -> list[FileResult]:
-        """The other scripts that are converted, and that a file belongs to which uses what a script changes."""
+        """The other scripts that are converted, and that run what a file does with what a script changes."""
         path = _real(sharer.path)
         users = [r for r in self._using(path) if r is not script]
         itself = path == _real(sharer.member)  # when it is run
-        return [r for r in users if _real(r.path) == path] if itself else users
+        further = frozenset() if itself else sharer.runners
+        if further is None:
+            return users
+        return [r for r in users if _real(r.path) == path or any(p in further and p != path for p in r.program)]
 
     def _differs(self, script: FileResult, sharer: Sharer) -> bool:
         """Whether a file would find something else than before, and belongs to no script that wants that, too."""
@@ -178,13 +186,21 @@ class _Settlement:
         for sharer in script.sharers:
             real = _real(sharer.member)
             for user in self._users_of(script, sharer):
-                if any(user.changes.get(name) != script.changes[name] for name in sharer.reasons):
+                if self._clashing(script, user, sharer):
                     return _both(script, user, sharer.member)
                 if sharer.asking and user.cpu and not _same(script, user, real):
-                    return _both(script, user, sharer.member)[
-                        :1
-                    ]  # it is said too late, once the state has been asked for
+                    said = f"{user.path} may say that it means the CPU when {sharer.member} has asked for the processes"
+                    return [(loser, said) for loser, _ in _both(script, user, sharer.member)[:1]]
         return self._changes_others(script)
+
+    def _clashing(self, script: FileResult, user: FileResult, sharer: Sharer) -> list[_Global]:
+        """What a script changes for a file that another script runs, which wants it changed in another way."""
+        return [name for name in sharer.reasons if user.changes.get(name) != script.changes[name]]
+
+    def _disputed(self, script: FileResult) -> set[_Global]:
+        """What a script changes that others want changed in another way."""
+        pairs = [(user, sharer) for sharer in script.sharers for user in self._users_of(script, sharer)]
+        return {name for user, sharer in pairs for name in self._clashing(script, user, sharer)}
 
     def _merge(self, path: str) -> None:
         """Give all scripts one version of a file."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Index
 from accelift_codemod.facts.torch_ops import FUNCTIONAL_LOSSES
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.project.apart import without
 from accelift_codemod.project.exports import Exports, Reference, exports, reference
 from accelift_codemod.project.finder import Finder, imported
 from accelift_codemod.project.naming import CannotLink, Copy
@@ -120,6 +121,7 @@ class Linker:
         def spelled(unit: Unit, name: str) -> str | None:
             return copies[unit].spellings.get(name)
 
+        body = without(body, units, {name for names in modules.values() for name in names})
         return Program(units, ast.Module(body, []), originals, spelled, reads, modules, more)
 
     def _ordered(self, units: set[Unit]) -> list[Unit]:

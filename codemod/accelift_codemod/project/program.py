@@ -43,6 +43,7 @@ class Unit:
         self.shown = shown
         self.exports = exports
         self.base = 0  # what its lines are counted from
+        self.apart: frozenset[str] = frozenset()  # its functions that are no part of the program
         if source is not None:
             self.source = source
 
@@ -59,7 +60,9 @@ class Unit:
         """The imports and variables that the file uses when it is run itself, which the program does not see."""
         bindings = self.index.module.bindings
         defined = (How.FUNCTION, How.CLASS)
-        names = main_names(self.index) if self.key else ()
+        names = main_names(self.index) if self.key else set()
+        inside = (b.node for name in self.apart for b in bindings[name])
+        names = names.union(n.id for node in inside for n in walk(node) if isinstance(n, ast.Name))
         return frozenset(n for n in names if n in bindings and all(b.how not in defined for b in bindings[n]))
 
     def defines(self, name: str) -> bool:

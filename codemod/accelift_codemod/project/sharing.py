@@ -20,7 +20,7 @@ from accelift_codemod.plan import DEALT, FOR_EACH, STATE, TAKEN_OUT, Edit, Opera
 from accelift_codemod.project.finder import project_folder
 from accelift_codemod.project.program import is_main, main_names
 from accelift_codemod.project.starting import distributing
-from accelift_codemod.project.users import NO_USE, use, users
+from accelift_codemod.project.users import NO_USE, runners, use, users
 
 if TYPE_CHECKING:
     from accelift_codemod.single.files import Folded
@@ -38,7 +38,7 @@ class Sharer:
 
     `names` are those that mean something else then, `reasons` the globals with their files that edits change for them;
     `asking` tells whether any asks for the state of the processes, which is a change only for a file that makes a
-    process group itself.
+    process group itself. `runners` are the files that run what uses them, if not everyone does who imports this one.
     """
 
     member: str
@@ -46,6 +46,7 @@ class Sharer:
     names: tuple[str, ...]
     reasons: tuple[tuple[str, str], ...]
     asking: bool
+    runners: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,8 @@ class Sharing:
                 if read:
                     names = tuple(sorted(read & changed if alone else read))
                     reasons = self._reasons(file.path, names, alone)
-                    found.append(Sharer(file.shown, str(path), names, reasons, bool(read & asking)))
+                    running = runners(path, file.path, read, self._root) if path != file.path else None
+                    found.append(Sharer(file.shown, str(path), names, reasons, bool(read & asking), running))
         return tuple(found)
 
     def lost(self) -> set[_Global]:

@@ -12,13 +12,17 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.project.finder import imported
 from accelift_codemod.project.surface import led_to
-from accelift_codemod.project.users import files_of, users
+from accelift_codemod.project.users import files_of, says, users
 from accelift_codemod.remembered import remembered
 from accelift_codemod.source import BadSource, Source
 
 _WORDS = frozenset({"init_process_group", "init_distributed", "spawn"})
-_LIBRARIES = {n.partition(".")[0] for n in (*library.DISTRIBUTED, *library.FRAMEWORKS, *library.ACCELERATE)} - {"torch"}
-_TEXT = re.compile("|".join(sorted(_WORDS | _LIBRARIES)).encode())
+_LIBRARIES = [
+    name
+    for name in (*library.DISTRIBUTED, *library.FRAMEWORKS, *library.ACCELERATE)
+    if not name.startswith("torch.")  # torch is imported everywhere: what starts processes is among the words
+]
+_TEXT = re.compile("|".join(sorted(_WORDS | {name.partition(".")[0] for name in _LIBRARIES})).encode())
 _DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
 
 
@@ -60,13 +64,23 @@ def _saying(path: Path, words: Iterable[str]) -> set[str]:
     for statement in tree.body:
         own = statement.name if isinstance(statement, _DEFINITIONS) else ""
         if not isinstance(statement, (ast.Import, ast.ImportFrom)):
-            if _says(statement, {*words} - {own}):
+            if says(statement, {*words} - {own}):
                 said.add(own)
-        elif any(name.partition(".")[0] in _LIBRARIES for name, level in imported(statement) if not level):
+        elif _brings(tree, statement):
             said.add("")
     return said
 
 
-def _says(statement: ast.stmt, words: set[str]) -> bool:
-    named = (n.id if isinstance(n, ast.Name) else getattr(n, "attr", getattr(n, "value", "")) for n in walk(statement))
-    return any(isinstance(name, str) and name in words for name in named)
+def _brings(tree: ast.Module, statement: ast.Import | ast.ImportFrom) -> bool:
+    """Whether an import brings what makes a process group: a library that does, or a part of one, which the file takes
+    from it or names (`transformers.Trainer`, `transformers.trainer_seq2seq`)."""
+    for name in (name for name, level in imported(statement) if not level):
+        for one in _LIBRARIES:
+            begins = one if "." in one else f"{one}."
+            if f"{name}.".lower().startswith(begins.lower()):
+                return True
+            part = one.removeprefix(f"{name}.")
+            if isinstance(statement, ast.Import) and part != one:
+                if any(isinstance(n, ast.Attribute) and n.attr == part for n in walk(tree)):
+                    return True
+    return False

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from accelift_codemod.discover import Files, Nowhere
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.project.finder import Finder
-from accelift_codemod.project.program import stem_of
+from accelift_codemod.project.program import is_main, stem_of
 from accelift_codemod.project.surface import surface
 from accelift_codemod.remembered import remembered
 from accelift_codemod.source import BadSource, Source
 
 _MOST_FILES = 5000
+_DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
+_IMPORTS = (ast.Import, ast.ImportFrom)
 
 
 def users(
@@ -31,6 +34,46 @@ def users(
         if bound := how.bound(names):  # others may import them from here
             for further, taken in users(root, other, set(bound), members, seen | {path}):
                 yield further, {bound[name] for name in taken}
+
+
+def runners(path: Path, other: Path, names: set[str], root: Path) -> frozenset[str] | None:
+    """The files that run what a file does with globals of another: itself, and those that use the functions and classes
+    in which it does. None if everyone does who imports it."""
+    how = use(path, other, root)
+    bound = how.bound(names)
+    words = {*bound, *(how.attributes & names)}
+    if not names <= {*bound.values(), *words}:  # it has them from another file, who knows under which names
+        return None
+    try:
+        body = Source.read(path).tree.body
+    except BadSource:
+        return None
+    while new := {s.name for s in body if isinstance(s, _DEFINITIONS) and says(s, words)} - words:
+        words |= new
+    if any(says(node, words) for statement in body for node in _run_by_imports(statement)):
+        return None
+    inside = {s.name for s in body if isinstance(s, _DEFINITIONS)} & words
+    return frozenset({str(path), *(str(user) for user, _ in users(root, path, inside, ()))})
+
+
+def _run_by_imports(statement: ast.stmt) -> Iterator[ast.AST]:
+    """What of a statement runs where its file is imported, beside that something is defined."""
+    if isinstance(statement, FUNCTIONS):
+        yield from (*statement.decorator_list, statement.args)
+    elif isinstance(statement, ast.ClassDef):
+        yield from statement.decorator_list
+        for inner in statement.body:
+            yield from _run_by_imports(inner)
+    elif not isinstance(statement, _IMPORTS) and not (isinstance(statement, ast.If) and is_main(statement.test)):
+        yield statement
+
+
+def says(node: ast.AST, words: Collection[str]) -> bool:
+    """Whether one of some words is a name, an attribute or a text in a node."""
+    named: Iterable[object] = (
+        n.id if isinstance(n, ast.Name) else getattr(n, "attr", getattr(n, "value", "")) for n in walk(node)
+    )
+    return any(isinstance(name, str) and name in words for name in named)
 
 
 @dataclass(frozen=True)

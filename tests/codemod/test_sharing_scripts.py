@@ -1,0 +1,85 @@
+"""Scripts that take something from another script, or can only agree about a file in another way than each wants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from projects import ENGINE, HEAD, MODEL, outputs, write
+
+SAVES = """\
+import torch
+
+
+def save(model, path):
+    print("saving", path)
+    torch.save(model.state_dict(), path)
+"""
+BY_PARAMETER = """\
+def save(model, path, accelerator):
+    accelerator.print("saving", path)
+    accelerator.save(accelerator.unwrap_model(model).state_dict(), path)
+"""
+BY_STATE = """\
+import torch
+from accelift import PartialState
+
+
+def save(model, path):
+    PartialState().print("saving", path)
+    if PartialState().is_main_process:
+        torch.save(model.state_dict(), path)
+"""
+NN = "import torch.nn as nn\n"
+MAKES = """\
+def make():
+    return DataLoader(TensorDataset(torch.randn(8, 4), torch.zeros(8).long()), batch_size=4)
+
+
+"""
+FINISHES = 'def finish(model):\n    save(model, "model.pt")\n\n\n'
+IN_MAIN = f"""\
+{HEAD}from engine import train
+from model import Net
+from utils import save
+
+
+{MAKES}{FINISHES}def main():
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = make()
+    train(model, loader, optimizer)
+    finish(model)
+
+
+if __name__ == "__main__":
+    main()
+"""
+THIRD = IN_MAIN.replace("from utils import save", "from one import make").replace(MAKES, "").replace(FINISHES, "")
+FINISHING = THIRD.replace("import make", "import finish, make").replace("import torch\n", f"import torch\n{NN}")
+THIRD = THIRD.replace("    finish(model)\n", "")
+
+
+@pytest.mark.parametrize(
+    ("third", "extra", "kept"),
+    [
+        (THIRD, "", True),  # what it takes from the first script saves nothing
+        (THIRD, 'save(Net(), "empty.pt")\n', False),  # which runs where it is imported
+        (FINISHING.replace("finish(model)", "finish(nn.Linear(2, 2))"), "", False),
+    ],
+)
+def test_a_script_takes_from_another_what_does_not_use_the_shared_file(
+    folder: Path, third: str, extra: str, kept: bool
+) -> None:
+    head, _, loop = ENGINE.partition("\n\n\n")
+    one = IN_MAIN.replace("from engine import train", head).replace(MAKES, f"{loop}\n\n{MAKES}")
+    two = one.replace("from model", "from gen import show\nfrom model")
+    two = two.replace("    finish", "    show(model)\n    finish")
+    show = "def show(model):\n    print(model.fc.weight.sum())\n    model.fc.reset_parameters()\n\n\n"
+    gen = f'from model import Net\n\n\n{show}if __name__ == "__main__":\n    show(Net())\n'
+    write({"one.py": one, "two.py": two, "utils.py": SAVES, "model.py": MODEL, "gen.py": gen})
+    found = outputs("one.py", "two.py")
+    assert sorted(found) == ["gen.py", "one.py", "two.py", "utils.py"] and found["utils.py"] == BY_STATE
+    assert "show(accelerator.unwrap_model(model))" in found["two.py"]
+    write({"two.py": one})
+    assert outputs("one.py", "two.py")["utils.py"] == BY_PARAMETER
