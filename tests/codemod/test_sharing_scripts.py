@@ -83,3 +83,38 @@ def test_a_script_takes_from_another_what_does_not_use_the_shared_file(
     assert "show(accelerator.unwrap_model(model))" in found["two.py"]
     write({"two.py": one})
     assert outputs("one.py", "two.py")["utils.py"] == BY_PARAMETER
+
+
+EVALUATION = """\
+{}
+
+from model import Net
+
+
+def evaluate(model):
+    return model.fc.weight.sum()
+
+
+if __name__ == "__main__":
+    print({}(Net(), "model.pt"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("imports", "call", "kept"),
+    [
+        ("import utils", "utils.save", True),  # by an attribute of the module
+        ("from utils import save", "save", True),
+        ("import utils as u", "u.save", True),
+        ("import utils", "print", False),
+    ],
+)
+def test_a_file_of_the_script_uses_a_shared_one_where_it_is_run_itself(
+    folder: Path, imports: str, call: str, kept: bool
+) -> None:
+    train = IN_MAIN.replace("from model", "from evaluation import evaluate\nfrom model")
+    train = train.replace("    finish", "    print(evaluate(model))\n    finish")
+    write({"train.py": train, "evaluation.py": EVALUATION.format(imports, call), "utils.py": SAVES})
+    write({"engine.py": ENGINE, "model.py": MODEL})
+    found = outputs("train.py")
+    assert "accelerator" not in found.get("utils.py", "") if kept else found["utils.py"] == BY_PARAMETER

@@ -60,3 +60,58 @@ def test_keys_that_are_not_known(loader: str) -> None:
 )
 def test_names_and_things_that_are_no_pairs(loader: str) -> None:
     assert not any("prepare" in line for line in added(script(loader=loader, loop=LOOP)))
+
+
+FETCHED = """\
+def fetch(wanted):
+    loaders = {{}}
+    for split in ["train", "test", "rest"]:
+        if split in wanted:
+{}
+    return loaders
+loaders = fetch(["train", "test"])
+"""
+LOADS = "DataLoader(data, batch_size=16, shuffle={})"
+IN_ARMS = f"""\
+            if split == "train":
+                loader = {LOADS.format(True)}
+            else:
+                loader = {LOADS.format(False)}
+            loaders[split] = loader"""
+CHOSEN = f'loaders = {{s: {LOADS.format(True)} if s == "train" else {LOADS.format(False)} for s in ["train", "test"]}}'
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [
+        FETCHED.format(IN_ARMS),
+        FETCHED.format(IN_ARMS.replace('split == "train"', 'split.startswith("tr")')),
+        FETCHED.format(IN_ARMS.replace("loader = ", "loaders[split] = ").rpartition("\n")[0]),
+        FETCHED.format(IN_ARMS.replace('split == "train"', 'split not in ("test", "rest")')),
+        CHOSEN,
+        CHOSEN.replace('s == "train"', 'not s == "test"'),
+    ],
+)
+def test_each_entry_is_made_in_an_arm_for_its_key(loader: str) -> None:
+    text = script(loader=loader, loop=LOOP, after=EVALUATES)
+    output = converted(text).replace("'", '"')
+    assert 'accelerator.prepare(\n    model, optimizer, loaders["train"], loaders["test"]\n)' in output
+    assert "accelerator.gather_for_metrics(" in output
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [
+        FETCHED.format(IN_ARMS.replace('split == "train"', "len(split) > 4")),  # nothing is known of that
+        FETCHED.format(IN_ARMS.replace("            loaders[", '            split = "test"\n            loaders[')),
+        FETCHED.format(
+            IN_ARMS.replace("            else:\n                loader", "            if True:\n                loader")
+        ),
+        CHOSEN.replace('s == "train"', "random.random() < 0.5"),
+    ],
+)
+def test_an_entry_may_be_made_in_several_arms(loader: str) -> None:
+    assert unchanged(script(before="import random", loader=loader, loop=LOOP)).code in (
+        "PREP-NO-POINT",
+        "LOADER-UNKNOWN",
+    )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from accelift_codemod.facts import parts
 from accelift_codemod.facts.fills import Fill
 from accelift_codemod.facts.index import Binding, How, Scope
+from accelift_codemod.facts.supposed import passed_by
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value, Values
 
@@ -112,7 +113,9 @@ class Contents:
             keys = self.resolver.values(fill.key) if None not in self._keys(fill.key) else ()
             loop = next(iter(self.index.enclosing_loops(fill.node)), None)
             for key in self._keys(fill.key):
-                told = parts.of_entry(values, loop, keys, key, self.index)
+                if passed_by(self.index, fill.node, loop, fill.key, key):
+                    continue
+                told = parts.of_entry(values, loop, fill.key, keys, key, self.index)
                 entries.setdefault(key, []).extend(told or (Value(Role.OBJECT, fill.value),))
         return replace(container, inner=tuple(map(parts.unique, entries.values())), keys=tuple(entries))
 

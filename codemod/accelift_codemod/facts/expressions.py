@@ -149,7 +149,7 @@ class Expressions:
     def _entries(self, made: ast.expr, each: Comprehension, key: ast.expr, value: ast.expr) -> Values:
         """A dict of what a comprehension gives for each key."""
         keys, values, told = self._keys(each, key), self.resolver.values(value), self.resolver.values(key)
-        inner = tuple(parts.of_entry(values, each, told, one, self.index) for one in keys)
+        inner = tuple(parts.of_entry(values, each, key, told, one, self.index) for one in keys)
         return (Value(Role.DICT, made, inner=inner, keys=keys),)
 
     def _same_entries(self, node: ast.ListComp | ast.DictComp, entry: ast.expr) -> Values:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from accelift_codemod.facts.index import Index
+from accelift_codemod.facts.supposed import passed_by
 from accelift_codemod.facts.values import Role, Value, Values
 
 MAX_VALUES = 64  # an expression that may be more things than this is as good as unknown
@@ -40,13 +41,21 @@ def element(values: Values) -> Values:
     return unique(found)
 
 
-def of_entry(values: Values, within: ast.AST | None, keys: Values, key: object, index: Index) -> Values:
-    """What an entry of a dict may be that a loop over several keys fills: loaders made `within` it are others for each
-    key, which is written there."""
+def of_entry(
+    values: Values, within: ast.AST | None, asked: ast.expr | None, keys: Values, key: object, index: Index
+) -> Values:
+    """What an entry of a dict may be that a loop over several keys fills, each of which is `asked` in it: loaders made
+    `within` it are others for each key, which is written there."""
+    values = tuple(v for v in values if not passed_by(index, _made(v), within, asked, key))
     written = [k.origin for k in keys if k.role is Role.CONSTANT and k.keys == (key,)]
     if within is None or len(keys) < 2 or len(written) != 1:
         return values
     return of_element(values, within, written[0], index)
+
+
+def _made(value: Value) -> ast.AST:
+    """Where a value is made, as seen from what it is made for."""
+    return value.sites[0] if value.sites else value.origin
 
 
 def of_element(values: Values, within: ast.AST, element: ast.AST, index: Index) -> Values:
@@ -54,8 +63,7 @@ def of_element(values: Values, within: ast.AST, element: ast.AST, index: Index) 
     for each."""
     found: list[Value] = []
     for value in values:
-        made = value.sites[0] if value.sites else value.origin
-        anew = value.role is Role.LOADER and within in index.ancestors(made)
+        anew = value.role is Role.LOADER and within in index.ancestors(_made(value))
         found.append(replace(value, sites=(element, *value.sites)) if anew else value)
     return tuple(found)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+from itertools import pairwise
+
+from accelift_codemod.facts.index import How, Index
 
 _UNKNOWN = object()
 _ASKS = frozenset("startswith endswith lower upper strip casefold".split())
@@ -12,6 +15,24 @@ def holds(test: ast.expr, node: ast.expr, value: str) -> bool | None:
     """Whether a test holds if an expression, wherever it is written so, has a value; None if that cannot be told."""
     found = _value(test, ast.unparse(node), value)
     return None if found is _UNKNOWN else bool(found)
+
+
+def passed_by(index: Index, node: ast.AST, loop: ast.AST | None, asked: ast.expr | None, value: object) -> bool:
+    """Whether a loop, or a comprehension, passes by a node where its variable has a value, by the tests in between:
+    `for split in splits: if split == "train": ...`."""
+    chain = [node, *index.ancestors(node)]
+    owner = index.scope(asked).owner(asked.id) if isinstance(asked, ast.Name) else None
+    if loop not in chain or owner is None or not isinstance(asked, ast.Name) or not isinstance(value, str):
+        return False
+    bound = [b for b in owner.bindings[asked.id] if loop in index.ancestors(b.node)]
+    if [b.how for b in bound] != [How.LOOP]:
+        return False
+    for inner, outer in pairwise(chain[: chain.index(loop)]):
+        if isinstance(outer, (ast.If, ast.IfExp)) and inner is not outer.test:
+            first = inner is outer.body if isinstance(outer, ast.IfExp) else inner in outer.body
+            if holds(outer.test, asked, value) is (not first):
+                return True
+    return False
 
 
 def _value(node: ast.expr, known: str, value: str) -> object:

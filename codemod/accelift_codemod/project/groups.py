@@ -213,10 +213,9 @@ class _Settlement:
 
 def _both(script: FileResult, other: FileResult, path: str) -> _Reasons:
     """Two scripts that cannot both be converted: one of them, if it can leave the other files as they are."""
-    clash = [
-        (script, f"{path} would have to be changed in another way for {other.path}"),
-        (other, f"{path} would have to be changed in another way for {script.path}"),
-    ]
+    pairs = ((script, other), (other, script))
+    others = ((one, "when it is run itself" if two.path == path else f"for {two.path}") for one, two in pairs)
+    clash = [(one, f"{path} would have to be changed in another way {told}") for one, told in others]
     return [pair for pair in clash if pair[0].separable and pair[0].members][:1] or clash
 
 

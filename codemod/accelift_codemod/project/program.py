@@ -162,8 +162,12 @@ def stem_of(path: Path) -> str:
 
 def main_names(index: Index) -> set[str]:
     """The names that a file uses when it is run itself, in a block that does not run when it is imported."""
-    blocks = [s for s in index.tree.body if isinstance(s, ast.If) and is_main(s.test)]
-    return {n.id for block in blocks for n in walk(block) if isinstance(n, ast.Name)}
+    return {n.id for block in main_blocks(index) for n in walk(block) if isinstance(n, ast.Name)}
+
+
+def main_blocks(index: Index) -> list[ast.If]:
+    """The blocks of a file that do not run when it is imported."""
+    return [s for s in index.tree.body if isinstance(s, ast.If) and is_main(s.test)]
 
 
 def is_main(test: ast.expr) -> bool:

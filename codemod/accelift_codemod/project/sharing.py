@@ -18,7 +18,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Index
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import DEALT, FOR_EACH, STATE, TAKEN_OUT, Edit, Operation, Span
 from accelift_codemod.project.finder import project_folder
-from accelift_codemod.project.program import is_main, main_names
+from accelift_codemod.project.program import is_main, main_blocks, main_names
 from accelift_codemod.project.starting import distributing
 from accelift_codemod.project.users import NO_USE, runners, use, users
 
@@ -175,6 +175,7 @@ class Sharing:
             changed |= gone | other
             if file.path != self.script:
                 readers.append((file.path, (changed | asking) & main_names(file.index)))
+            readers += [(p.path, self._in_block(p, file) & (changed | asking)) for p in self.files if p is not file]
             several = distributing(self._root) if any(read & (other | asking) for _, read in readers) else ()
             for path, used in readers:
                 alone = path not in several
@@ -185,6 +186,14 @@ class Sharing:
                     running = runners(path, file.path, read, self._root) if path != file.path else None
                     found.append(Sharer(file.shown, str(path), names, reasons, bool(read & asking), running))
         return tuple(found)
+
+    def _in_block(self, user: Changed, file: Changed) -> set[str]:
+        """The attributes that a file which the script imports asks for where it is run itself, if it has another one as
+        a module: `utils.load(...)`."""
+        if user.path == self.script or not use(user.path, file.path, self._root).attributes:
+            return set()
+        nodes = (n for block in main_blocks(user.index) for n in walk(block))
+        return {n.attr for n in nodes if isinstance(n, ast.Attribute)}
 
     def lost(self) -> set[_Global]:
         """What others take of the files that is no class, and is gone or called otherwise."""
