@@ -19,6 +19,7 @@ def notes(**slots: str) -> int:
         {"after": SHOW},
         {"epoch": SHOW},
         {"epoch_end": SHOW},
+        {"after": "batches = enumerate(loader)\ni, (first, labels) = next(batches)\nprint(first.shape)"},
         {"after": "batches = iter(loader)\nfirst, labels = next(batches)\nprint(model(first.to(device)).mean())"},
         {
             "definitions": "def show():\n    first, labels = next(iter(loader))\n    print(first.sum())",

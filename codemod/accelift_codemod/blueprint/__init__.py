@@ -39,7 +39,7 @@ class Group:
     scope: Scope
     anchor: ast.stmt | ast.Call
     items: tuple[Item, ...]
-    before: bool = False  # before that statement, with which its function begins
+    before: bool = False  # before that statement, with which its function begins, or the code after a script's imports
 
     @property
     def done(self) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import key
 from accelift_codemod.reasons import Refused, refuse
 
+_IMPORTS = (ast.Import, ast.ImportFrom)
 _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
 
 
@@ -103,6 +104,9 @@ class Anchors:
         for item in items:
             self._require_in_view(item, anchor)
             self._require_there(item, anchor)
+        if isinstance(anchor, _IMPORTS):
+            block, at = self.index.block(anchor)
+            return Group(scope, block[at + 1], tuple(items), before=True)
         return Group(scope, anchor, tuple(items))
 
     def _place(self, scope: Scope, use: ast.AST | None, items: list[Item], looked: list[ast.AST]) -> ast.stmt:
@@ -135,7 +139,21 @@ class Anchors:
                 or (touched and self._same_variables(statement, scope, touched))
             ):
                 last = i
-        return block[last]
+        return self._in_script(block[last:end], items)
+
+    def _in_script(self, statements: list[ast.stmt], items: list[Item]) -> ast.stmt:
+        """The first of some statements; for loaders that another file makes outside functions, and the script uses in a
+        function, the last import of the script among them: the accelerator is made in the script, too."""
+        anchor, script = statements[0], self.facts.tree.body[-1]
+        imports = [s for s in statements if isinstance(s, _IMPORTS) and self.facts.same_file(s, script)]
+        if not imports or self.facts.same_file(anchor, script) or any(i.kind is not Role.LOADER for i in items):
+            return anchor
+        try:
+            for item in items:
+                self._require_in_view(item, imports[-1])
+        except Refused:
+            return anchor
+        return imports[-1]
 
     def _require_in_view(self, item: Item, anchor: ast.stmt) -> None:
         """Refuse to bind a global of another file to what prepare returns, if a third file reads it."""

@@ -20,6 +20,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
 _CHOOSING = frozenset({"torch.accelerator.current_accelerator", "peft.utils.infer_device"})  # the GPU, if there is one
+_UNSET = Condition("unset")  # of a variable that nothing can read yet
 _Targets = Mapping[ast.AST, Binding]  # what a device is assigned to, and the bindings
 
 
@@ -398,9 +399,11 @@ class Devices:
         first = bindings[0].node
         if self.is_told(first):
             cpu = self.conditions.atom(first, ' == "cpu"')  # type: ignore[arg-type]
+        elif cpu is None and isinstance(first, ast.Name) and len(bindings) == len(bindings[0].scope.bindings[first.id]):
+            cpu = _UNSET
         for statement in region:
             cpu = self._fold(statement, targets, cpu)
-        return region, whole, cpu
+        return region, whole, None if cpu is _UNSET else cpu
 
     def _only_chooses(self, statement: ast.stmt, targets: _Targets) -> bool:
         if isinstance(statement, ast.Assign):
@@ -431,9 +434,9 @@ class Devices:
                 yes = self._fold(inner, targets, yes)
             for inner in statement.orelse:
                 no = self._fold(inner, targets, no)
-            if yes == no or outcome is True:
+            if yes == no or no is _UNSET or outcome is True:
                 return yes
-            if outcome is False:
+            if yes is _UNSET or outcome is False:
                 return no
             if yes is None or no is None:
                 return None

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role
+from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.passing import drawn_from
 from accelift_codemod.facts.tree import walk
@@ -69,7 +70,7 @@ class LaterLooks(Rule):
         if isinstance(function, FUNCTIONS) and draft.facts.resolver.passing.dealt(function):
             return False  # it looks at none, and hands them on
         values = draft.facts.resolver.values(call)
-        loaders = {loader for v in values if v.role is Role.BATCH for inner in v.inner for loader in inner}
+        loaders = {loader for v in inside(values) if v.role is Role.BATCH for part in v.inner for loader in part}
         return any(draft.blueprint.is_prepared(v) for v in loaders) and not draft.blueprint.seen_before(call)
 
     def _picked(self, draft: Draft, call: ast.Call) -> ast.Subscript | None:
