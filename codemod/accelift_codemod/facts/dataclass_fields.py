@@ -18,6 +18,8 @@ from accelift_codemod.facts.keepers import stepped
 from accelift_codemod.facts.names import Names
 from accelift_codemod.facts.tree import walk
 
+_LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
+
 
 @dataclass(frozen=True)
 class Filled:
@@ -28,13 +30,13 @@ class Filled:
 
 
 def find(index: Index) -> Filled:
-    """The tree of a script with constructors in dataclasses that others ask for an optimizer."""
+    """The tree of a script with constructors in dataclasses that others ask for an optimizer, or that have a loader."""
     decorated = [cls for cls in index.classes if len(cls.decorator_list) == 1 and not cls.bases]
-    asked = stepped(index) if decorated else set()
-    keeping = [cls for cls in decorated if asked & {name for name, s in _fields(cls).items() if _is_given(s)}]
-    if not keeping:
+    if not decorated:
         return Filled(index.tree)
-    names = Names(index)
+    asked, names = stepped(index), Names(index)
+    given = {cls: {name: s for name, s in _fields(cls).items() if _is_given(s)} for cls in decorated}
+    keeping = [c for c, own in given.items() if asked & own.keys() or any(_is_loader(s, names) for s in own.values())]
     found = {cls for cls in keeping if _is_plain(cls, names)}
     if not found:
         return Filled(index.tree)
@@ -52,6 +54,12 @@ def _fields(cls: ast.ClassDef) -> dict[str, ast.AnnAssign]:
 def _is_given(field: ast.AnnAssign) -> bool:
     """Whether a field may hold an object that trains: one that the constructor is given, for want of a default."""
     return field.value is None or (isinstance(field.value, ast.Constant) and field.value.value is None)
+
+
+def _is_loader(field: ast.AnnAssign, names: Names) -> bool:
+    """Whether a field is said to hold a DataLoader."""
+    named = (n for n in walk(field.annotation) if isinstance(n, (ast.Name, ast.Attribute)))
+    return any(names.qualified(n) in _LOADERS for n in named)
 
 
 def _is_device(default: ast.expr, names: Names) -> bool:
