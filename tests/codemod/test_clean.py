@@ -59,6 +59,75 @@ def test_blocks_with_something_left_stay(block: str, left: str) -> None:
     assert converted(asking(f"model = Net()\n{block}")) == after
 
 
+KEPT = "mask = torch.ones(8)\n"
+FLAG = "import argparse", "parser = argparse.ArgumentParser()\nparser.add_argument('--cuda', action='store_true')"
+BY_FLAG = f"{FLAG[1]}\nargs = parser.parse_args()"
+
+
+@pytest.mark.parametrize(
+    ("block", "left"),
+    [
+        ("if use_cuda:\n    mask = mask.cuda()", "mask = mask.to(accelerator.device)"),
+        ("if use_cuda:\n    x, y, mask = x.cuda(), y.cuda(), mask.cuda()", "mask = mask.to(accelerator.device)"),
+        (
+            "if use_cuda and use_cuda:\n    # the mask\n    x, y = x.cuda(), y.cuda()\n    mask = mask.cuda()",
+            "# the mask\nmask = mask.to(accelerator.device)",
+        ),
+        ("mask = mask.cuda() if use_cuda else mask", "mask = mask.to(accelerator.device)"),
+        ("mask = torch.ones(8).cuda() if use_cuda else torch.ones(8)", "mask = torch.ones(8).to(accelerator.device)"),
+    ],
+)
+def test_a_move_to_the_device_of_the_accelerator_does_not_ask_for_a_gpu(block: str, left: str) -> None:
+    slots = {"before": "mask = torch.ones(8)"}
+    assert converted(asking(**slots, move=block)) == lifted(device="", optimizer=MADE, **slots, move=left)
+
+
+def test_nor_does_it_ask_for_the_flag_that_the_accelerator_is_told() -> None:
+    slots = {
+        "imports": FLAG[0],
+        "setup": BY_FLAG,
+        "device": "",
+        "model": "model = Net()\nif args.cuda:\n    model.cuda()",
+    }
+    output = converted(
+        script(**slots, move="", before="if args.cuda:\n    mask = torch.ones(8)\n    mask = mask.cuda()")
+    )
+    assert "cpu=not args.cuda" in output and "if args.cuda:\n    mask = torch.ones(8)\n" in output
+    output = converted(script(**slots, move="", before=f"{KEPT}if args.cuda:\n    mask = mask.cuda()"))
+    assert f"{KEPT}mask = mask.to(accelerator.device)\n" in output
+
+
+@pytest.mark.parametrize(
+    ("block", "left"),
+    [
+        ("if use_cuda:\n    shown = mask.cuda()", "if use_cuda:\n    shown = mask.to(accelerator.device)"),
+        (
+            "if use_cuda:\n    mask = mask.cuda()\n    fast = True",
+            "if use_cuda:\n    mask = mask.to(accelerator.device)\n    fast = True",
+        ),
+        (
+            "if use_cuda:\n    mask = mask.cuda()\nelse:\n    fast = False",
+            "if use_cuda:\n    mask = mask.to(accelerator.device)\nelse:\n    fast = False",
+        ),
+        (
+            "if use_cuda and epoch:\n    mask = mask.cuda()",
+            "if use_cuda and epoch:\n    mask = mask.to(accelerator.device)",
+        ),
+        ("mask = mask.cuda() if use_cuda else -mask", "mask = mask.to(accelerator.device) if use_cuda else -mask"),
+    ],
+)
+def test_what_does_more_than_move_asks_as_before(block: str, left: str) -> None:
+    slots = {"before": "mask = torch.ones(8)", "move": ""}
+    after = lifted(device=QUESTION, optimizer=MADE, before=slots["before"], batch_end=left)
+    assert converted(asking(**slots, batch_end=block)) == after
+
+
+def test_a_question_in_a_file_that_mixes_tabs_and_blanks_goes() -> None:
+    noise = "def noise(n):\n\t  out = torch.randn(n)\n\t  if use_cuda:\n\t      out = out.cuda()\n\t  return out"
+    left = "def noise(n):\n\t  out = torch.randn(n)\n\t  out = out.to(accelerator.device)\n\t  return out\n"
+    assert left in converted(asking(definitions=noise, before="noise(3)"))
+
+
 def test_a_question_that_does_something_is_still_asked() -> None:
     slots = {"definitions": "asked = []\n\n\ndef ask():\n    asked.append(1)\n    return True", "device": ""}
     before = script(model="model = Net()\nif ask():\n    model.cuda()", move="x, y = x.cuda(), y.cuda()", **slots)

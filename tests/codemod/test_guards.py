@@ -17,6 +17,37 @@ def guarded(code: str) -> str:
     return f"{GUARD}\n    " + code.replace("\n", "\n    ")
 
 
+BETWEEN = "def keep(n):\n    os.mkdir('a')\n    {between}\n    os.mkdir('b')\n    os.mkdir({name})\n    {last}"
+
+
+@pytest.mark.parametrize(
+    "between",
+    ["name = str(n)", "name = 'c'  # the third", "name = [i for i in range(n + 1)][-1] if n else os.path.join('c')"],
+)
+def test_what_only_guarded_statements_need_goes_with_them(between: str) -> None:
+    before = BETWEEN.format(between=between, name="name", last="return n")
+    lines = "\n".join(f"        {line.strip()}" for line in before.splitlines()[1:-1])
+    after = f"def keep(n):\n    {GUARD}\n{lines}\n    return n"
+    slots = {"imports": OS, "before": "keep(3)"}
+    assert converted(script(definitions=before, **slots)) == lifted(definitions=after, **slots)
+
+
+@pytest.mark.parametrize(
+    ("between", "name", "last"),
+    [
+        ("name = str(n)", "name", "return name"),  # every process needs it
+        ("name = input()", "name", "return n"),  # and does this
+        ("n = name = str(n)", "name", "return n"),
+        ("name = str(n)", "'c'", "name = str(name)"),
+        ("print(n)", "str(n)", "return n"),
+    ],
+)
+def test_what_others_need_or_do_stays_between_them(between: str, name: str, last: str) -> None:
+    before = BETWEEN.format(between=between, name=name, last=last)
+    output = converted(script(imports=OS, definitions=before, before="keep(3)"))
+    assert output.count(f"    {GUARD}\n") == 2
+
+
 @pytest.mark.parametrize(
     ("imports", "line"),
     [
@@ -100,6 +131,14 @@ def test_commands_are_left_and_reported(imports: str, line: str, codes: list[str
         (
             'if os.path.exists("a"):\n    os.rmdir("a")',
             f'if os.path.exists("a"):\n    {GUARD}\n        os.rmdir("a")',
+        ),
+        (
+            'if os.path.isdir("a"):\n    os.rmdir("a")\nos.mkdir("a")',
+            f'{GUARD}\n    if os.path.isdir("a"):\n        os.rmdir("a")\n    os.mkdir("a")',
+        ),
+        (
+            'if os.remove("a"):\n    os.rmdir("b")\nos.mkdir("a")',
+            f'if os.remove("a"):\n    {GUARD}\n        os.rmdir("b")\n{guarded("""os.mkdir("a")""")}',
         ),
         (
             'if n:\n    pass\nelif not n:\n    os.mkdir("a")\nelse:\n    n = 1',

@@ -177,7 +177,7 @@ class _Rewriter:
         if not inner.startswith(outer):
             raise CannotRewrite(f"line {statement.lineno}: what is under the header is not indented as the header is")
         last = self._with_inner_comments(statement, outer)
-        self.composer.bares.append((body, last, edit, len(inner) - len(outer)))
+        self.composer.bares.append((body, last, edit, (len(outer), len(inner))))
 
     def _inner_comment(self, line: str, indent: str) -> bool:
         return line.lstrip(" \t").startswith("#") and len(indentation(line)) > len(indent)

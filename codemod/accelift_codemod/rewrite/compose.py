@@ -26,7 +26,7 @@ class Composer:
     apart: dict[int, int] = field(default_factory=dict)  # blank lines after what is put before a line
     after: dict[int, list[tuple[Edit, list[str]]]] = field(default_factory=dict)
     encloses: list[tuple[int, int, Edit]] = field(default_factory=list)
-    bares: list[tuple[int, int, Edit, int]] = field(default_factory=list)  # and how much white space the lines lose
+    bares: list[tuple[int, int, Edit, tuple[int, int]]] = field(default_factory=list)  # and what white space goes
 
     @property
     def lines(self) -> list[str]:
@@ -106,12 +106,15 @@ class Composer:
         """The indentation of a statement, comments above it left out."""
         return indentation(self.lines[_code_line(self.lines, first) - 1])
 
-    def _lost(self, line: int, edit: Edit | None) -> int:
-        """How much of its indentation a line, or an inserted one, loses with the headers taken from around it."""
-        return sum(
-            lost
-            for first, last, outer, lost in self.bares
-            if first <= line <= last and (edit is None or _inside(edit, outer))
+    def _lost(self, line: int, edit: Edit | None) -> list[tuple[int, int]]:
+        """What of its indentation a line, or an inserted one, loses with the headers taken from around it."""
+        return sorted(
+            (
+                lost
+                for first, last, outer, lost in self.bares
+                if first <= line <= last and (edit is None or _inside(edit, outer))
+            ),
+            reverse=True,
         )
 
     def _moved(self, lines: Sequence[str], at: int, edit: Edit | None) -> list[str]:
@@ -121,12 +124,14 @@ class Composer:
             return list(lines)
         frozen = string_lines("".join(lines)) if len(lines) > 1 else set()
         return [
-            line if i in frozen or not line.strip() else self._under(outdented(line, lost), headers)
+            line if i in frozen or not line.strip() else self._under(line, headers, lost)
             for i, line in enumerate(lines)
         ]
 
-    def _under(self, line: str, headers: Sequence[str]) -> str:
-        """A line below headers of these indentations."""
+    def _under(self, line: str, headers: Sequence[str], lost: Sequence[tuple[int, int]]) -> str:
+        """A line without what it loses, below headers of these indentations."""
+        for cut in lost:
+            line = outdented(line, cut)
         for indent in headers:
             line = indented(line, unit_at(indent, self.unit), indent)
         return line

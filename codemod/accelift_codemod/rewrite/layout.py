@@ -39,10 +39,11 @@ def indented(line: str, white: str, indent: str = "") -> str:
     return f"{line[:at]}{white}{line[at:]}"
 
 
-def outdented(line: str, width: int) -> str:
-    """A line with so much less indentation, as far as it has any."""
+def outdented(line: str, cut: tuple[int, int]) -> str:
+    """A line without the white space between two places of its indentation, as far as it has any."""
     feeds, white = form_feeds(line), indentation(line)
-    return feeds + line[len(feeds) + min(width, len(white)) :]
+    start, end = (min(at, len(white)) for at in cut)
+    return feeds + white[:start] + line[len(feeds) + end :]
 
 
 # ---- strings and comments

@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from accelift_codemod.draft import Draft, mentioned
 from accelift_codemod.facts import How, Scope
+from accelift_codemod.facts.conditions import TRUE, negate
+from accelift_codemod.facts.effects import assignments
 from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Operation
@@ -15,6 +18,7 @@ from accelift_codemod.rewrite.layout import comments
 from accelift_codemod.rules import Rule
 
 _RULE = "CLEAN"
+_ANYWAY = "the accelerator's device is the CPU where this does not hold"
 _ASKING = frozenset({"len", "isinstance", "hasattr", "getattr", "bool"})
 _SETTINGS = frozenset({"os.environ.get", "os.getenv"})
 _OF_TEXT = frozenset({"split", "strip", "lstrip", "rstrip", "lower", "upper", "startswith", "endswith"})
@@ -24,6 +28,9 @@ _PREFIX = re.compile(rf"[^\W\d][\w›]*{MARK}")  # a file's name before that of 
 class Clean(Rule):
     """Removes `if use_cuda:` blocks that the conversion has emptied, choices whose arms it has made the same, variables
     that only they read, and imports that it has left without a use. What was unused before stays.
+
+    `if use_cuda:` also goes from above moves to the accelerator's device: where it does not hold, that is the CPU, and
+    they change nothing.
     """
 
     code = _RULE
@@ -40,6 +47,8 @@ if use_cuda:
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         self._same_arms(draft)
+        for edit in [*self._needless_ifs(draft)]:
+            draft.add(edit)
         while True:
             edits = [*self._empty_ifs(draft), *self._empty_functions(draft), *self._unread_variables(draft)]
             if not edits:
@@ -53,21 +62,59 @@ if use_cuda:
     def _same_arms(self, draft: Draft) -> None:
         """Choices whose arms the conversion has made the same: `net.cuda() if use_cuda else net`."""
         parents = draft.facts.index.parents
-        for edit in [e for e in draft.edits if e.operation is Operation.RECEIVER]:
+        for edit in [e for e in draft.edits if e.operation in (Operation.RECEIVER, Operation.METHOD)]:
             choice = parents.get(edit.node) if edit.node is not None else None
             if not isinstance(choice, ast.IfExp) or not self._is_pure(draft, choice.test):
                 continue
             call, other = (choice.body, choice.orelse) if choice.body is edit.node else (choice.orelse, choice.body)
             receiver = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
-            plain = isinstance(other, (ast.Name, ast.Attribute)) and receiver is not None
+            plain = isinstance(other, (ast.Name, ast.Attribute, ast.Call)) and receiver is not None
             if not plain or draft.edits_at(call) != [edit] or any(draft.edits_at(n) for n in walk(choice.test)):
                 continue
-            if ast.dump(receiver) == ast.dump(other) and not draft.edits_at(other):  # type: ignore[arg-type]
+            stays = edit.operation is Operation.METHOD  # the move does: to the accelerator's device
+            if stays and not (edit.rule == "MOVE" and call is choice.body and self._is_needless(draft, choice.test)):
+                continue
+            if ast.dump(receiver) == ast.dump(other) and not any(draft.edits_at(n) for n in walk(other)):  # type: ignore[arg-type]
                 draft.remove(edit)
-                text = draft.facts.segment(other)
-                draft.add(draft.edit(_RULE, choice, Operation.BECOME, "both arms are the same now", text))
+                text = f"{draft.facts.segment(other)}.{edit.code}" if stays else draft.facts.segment(other)
+                reason = _ANYWAY if stays else "both arms are the same now"
+                become = draft.edit(_RULE, choice, Operation.BECOME, reason, text, need=edit.need)
+                draft.add(replace(become, otherwise=edit.otherwise))
 
     # ---- blocks
+
+    def _needless_ifs(self, draft: Draft) -> Iterator[Edit]:
+        """Questions for a GPU above nothing but moves to the accelerator's device, which may be done without asking."""
+        parents = draft.facts.index.parents
+        moved = (draft.facts.index.statement(e.node) for e in draft.edits if e.rule == "MOVE" and e.node is not None)
+        for node in dict.fromkeys(parents[s] for s in moved):
+            if not isinstance(node, ast.If) or node.orelse or self._is_elif(draft, node):
+                continue
+            if any(e.operation not in (Operation.BEFORE, Operation.AFTER) for e in draft.edits_at(node)):
+                continue
+            if all(self._dropped(draft, s) for s in node.body):
+                continue  # it goes with all that is in it
+            moves = all(self._dropped(draft, s) or self._only_moves(draft, s) for s in node.body)
+            if moves and self._is_pure(draft, node.test) and self._is_needless(draft, node.test):
+                yield draft.edit(_RULE, node, Operation.BARE, _ANYWAY)
+
+    def _is_needless(self, draft: Draft, test: ast.expr) -> bool:
+        """Whether the accelerator's device is the CPU, or no GPU of CUDA's, where a test fails: moves need not ask."""
+        condition = draft.facts.devices.conditions.read(test)
+        return condition == TRUE or negate(condition) == draft.reach.cpu
+
+    def _is_elif(self, draft: Draft, node: ast.If) -> bool:
+        parent = draft.facts.index.parents[node]
+        return isinstance(parent, ast.If) and parent.orelse == [node] and node.col_offset == parent.col_offset
+
+    def _only_moves(self, draft: Draft, statement: ast.stmt) -> bool:
+        """Whether a statement does nothing but move things where they are kept: `x = x.to(accelerator.device)`."""
+        moves = draft.facts.moves.of
+        if isinstance(statement, ast.Expr):
+            return isinstance(statement.value, ast.Call) and statement.value in moves
+        pairs = assignments(statement)
+        same = ((moves[v].receiver, t) for t, v in pairs if isinstance(v, ast.Call) and v in moves)
+        return bool(pairs) and sum(ast.unparse(kept) == ast.unparse(target) for kept, target in same) == len(pairs)
 
     def _empty_ifs(self, draft: Draft) -> Iterator[Edit]:
         candidates: dict[ast.AST, None] = {}

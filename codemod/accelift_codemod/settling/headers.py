@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 
 from accelift_codemod.draft import Draft
+from accelift_codemod.facts import files
 from accelift_codemod.facts.index import LOOPS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Need, Operation, Span
@@ -90,13 +91,9 @@ def _other_edits(work: Draft, edit: Edit) -> bool:
 
 def _computes(work: Draft, outer: ast.For | ast.If) -> bool:
     """Whether skipping a loop or an `if` as a whole skips nothing but its body: it binds nothing that is read later."""
-    resolver = work.facts.resolver
     head = [outer.iter, outer.target] if isinstance(outer, ast.For) else [outer.test]
-    for node in (n for h in head for n in walk(h)):
-        if isinstance(node, ast.Call) and resolver.builtin(node.func) not in _COMPUTING:
-            return False
-        if isinstance(node, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
-            return False
+    if not all(_only_computes(work, part) for part in head):
+        return False
     if isinstance(outer, ast.If):
         return True
     if not isinstance(outer.target, ast.Name) or any(isinstance(n, LOOPS) for s in outer.body for n in walk(s)):
@@ -111,6 +108,23 @@ def _computes(work: Draft, outer: ast.For | ast.If) -> bool:
             for load in work.facts.loads(owner, outer.target.id)
         )
     )
+
+
+def _only_computes(work: Draft, expression: ast.expr) -> bool:
+    """Whether nothing happens where an expression is evaluated, and where it is not."""
+    for node in walk(expression):
+        if isinstance(node, ast.Call):
+            if work.facts.resolver.builtin(node.func) not in _COMPUTING and not _looks(work, node):
+                return False
+        elif isinstance(node, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
+            return False
+    return True
+
+
+def _looks(work: Draft, call: ast.Call) -> bool:
+    """Whether a call does nothing but look at files: `os.path.isdir(path)`, `path.exists()`."""
+    qualified = work.facts.resolver.qualified(call.func) or ""
+    return qualified.startswith("os.path.") or files.looks(work.facts.resolver, call)
 
 
 def _bound_again(work: Draft, load: ast.Name, outer: ast.For) -> bool:
@@ -139,13 +153,39 @@ def joined(work: Draft, edits: list[Edit]) -> list[Edit]:
 
 
 def _follows(work: Draft, before: Edit, edit: Edit) -> bool:
+    """Whether a statement follows those that another edit puts under the same header; what only it needs may stand
+    between them."""
     block, place = work.facts.index.block(edit.node)  # type: ignore[arg-type]
     other, _ = work.facts.index.block(before.node)  # type: ignore[arg-type]
-    if block is not other or place == 0 or _between(work, block[place - 1], block[place]):
+    while block is other and place > 0 and not _between(work, block[place - 1], block[place]):
+        place -= 1
+        end = (block[place].end_lineno, block[place].end_col_offset)
+        if end == (before.span.end_line, before.span.end_column):
+            return True
+        if not _serves(work, block[place], edit):
+            return False
+    return False
+
+
+def _serves(work: Draft, statement: ast.stmt, edit: Edit) -> bool:
+    """Whether a statement only computes what nothing reads but the statements below that go under the edit's header."""
+    if not isinstance(statement, ast.Assign) or any(work.edits_at(n) for n in walk(statement)):
         return False
-    return (block[place - 1].end_lineno, block[place - 1].end_col_offset) == (
-        before.span.end_line,
-        before.span.end_column,
+    names = [t for t in statement.targets if isinstance(t, ast.Name)]
+    owners = [work.facts.index.scope(n).owner(n.id) for n in names]
+    if len(names) < len(statement.targets) or not _only_computes(work, statement.value):
+        return False
+    block, place = work.facts.index.block(edit.node)  # type: ignore[arg-type]
+    under: set[ast.AST] = set()
+    while place < len(block) and any(_alike(e, edit) for e in work.edits_at(block[place])):
+        under.update(walk(block[place]))
+        place += 1
+    return all(
+        owner is not None
+        and not owner.is_module
+        and len(owner.bindings[name.id]) == 1
+        and all(load in under for load in work.facts.loads(owner, name.id))
+        for name, owner in zip(names, owners, strict=True)
     )
 
 

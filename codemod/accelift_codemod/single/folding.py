@@ -279,7 +279,7 @@ class Folding:
             text = self.headers.get(number, line)
             if number in self.first_arms:
                 text = _ELIF.sub(r"\1if", text, count=1)
-            found.append((outdented(text, self.shifted.get(number, 0)) if text.strip() else text, number))
+            found.append((outdented(text, (0, self.shifted.get(number, 0))) if text.strip() else text, number))
         return found
 
     def _spliced(self) -> list[str | None]:
