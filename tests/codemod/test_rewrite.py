@@ -252,6 +252,18 @@ def test_blocks_in_blocks_below_tabs_and_spaces() -> None:
     assert after(text, *edits) == "if x:\n\tif main:\n\t\tif y:\n\t\t    if main:\n\t\t        a()\n"
 
 
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("n = 1\n\n# the rest\na()\n", "n = 1\n\nb()\n\n# the rest\na()\n"),
+        ("n = 1\n# the rest\na()\n", "n = 1\nb()\n# the rest\na()\n"),
+        ("n = 1\n\na()  # the rest\n", "n = 1\n\nb()\na()  # the rest\n"),
+    ],
+)
+def test_a_comment_stays_with_its_own_paragraph(text: str, result: str) -> None:
+    assert after(text, ("a()", Operation.BEFORE, "b()")) == result
+
+
 @pytest.mark.parametrize("operation", [Operation.BEFORE, Operation.AFTER, Operation.SWAP])
 def test_every_edit_of_a_statement_puts_it_on_its_own_line(operation: Operation) -> None:
     output = after("n = 1; a(); m = 2\n", ("a()", operation, "b()"))

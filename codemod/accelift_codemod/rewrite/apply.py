@@ -142,7 +142,7 @@ class _Rewriter:
         if edit.operation is Operation.BEFORE:
             above = self.places.with_comments(first)
             self.composer.before.setdefault(above, []).append((edit, new))
-            if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+            if above < first or isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
                 self.composer.apart[above] = self._blank_above(above)
             return
         last = self._with_inner_comments(statement, indent)
@@ -152,7 +152,8 @@ class _Rewriter:
         behind.insert(inner, (edit, new))
 
     def _blank_above(self, line: int) -> int:
-        """How many blank lines there are above a line: as many keep a definition apart from what is put before it."""
+        """How many blank lines there are above a line: as many keep a definition, or what stands below a comment, apart
+        from what is put before it."""
         first = line
         while first > 1 and not self.lines[first - 2].strip():
             first -= 1
