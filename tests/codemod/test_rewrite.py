@@ -264,6 +264,35 @@ def test_a_comment_stays_with_its_own_paragraph(text: str, result: str) -> None:
     assert after(text, ("a()", Operation.BEFORE, "b()")) == result
 
 
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("if x:\n    n = 1\nelse:\n    a()\nm = 1\n", "if x:\n    n = 1\nm = 1\n"),
+        ("if x:\n    n = 1\nelif y:\n    n = 2\nelse:\n\ta()\n", "if x:\n    n = 1\nelif y:\n    n = 2\n"),
+        ("if x:\n    n = 1\nelse:\n    # why\n    a()\n", "if x:\n    n = 1\nelse:\n    # why\n    pass\n"),
+        ("if x:\n    n = 1\nelse:  # why\n    a()\n", "if x:\n    n = 1\nelse:  # why\n    pass\n"),
+        ("if x:\n    n = 1\nelse:\n    a()  # why\n", "if x:\n    n = 1\nelse:\n    # why\n    pass\n"),
+        ("for x in y:\n    n = 1\nelse:\n    a()\n", "for x in y:\n    n = 1\nelse:\n    pass\n"),
+        ("if x:\n    a()\nelse:\n    n = 1\n", "if x:\n    pass\nelse:\n    n = 1\n"),
+    ],
+)
+def test_an_else_goes_with_all_that_is_in_it(text: str, result: str) -> None:
+    assert after(text, ("a()", Operation.DROP, "")) == result
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("a()  # why\n", "b()  # why\n"),
+        ("a(\n    1,  # one\n)\n", "# one\nb()\n"),
+        (f"a()  # {'why ' * 20}\n", f"b()  # {('why ' * 20).strip()}\n"),
+    ],
+)
+def test_a_comment_at_the_end_of_a_line_stays_there(text: str, result: str) -> None:
+    wanted = text.partition("  # why")[0].rstrip("\n")
+    assert after(text, (wanted, Operation.SWAP, "b()")) == result
+
+
 @pytest.mark.parametrize("operation", [Operation.BEFORE, Operation.AFTER, Operation.SWAP])
 def test_every_edit_of_a_statement_puts_it_on_its_own_line(operation: Operation) -> None:
     output = after("n = 1; a(); m = 2\n", ("a()", operation, "b()"))
@@ -294,7 +323,7 @@ def test_edits_in_both_branches() -> None:
     edits: list[Wanted] = [("x.to(d)", RECEIVER), ("b()", Operation.BEFORE, "c()")]
     assert after(text, *edits) == "if a:\n    x = x\nelse:\n    c()\n    b()\n"
     edits = [("x.to(d)", RECEIVER), ("b()", DROP)]
-    assert after(text, *edits) == "if a:\n    x = x\nelse:\n    pass\n"
+    assert after(text, *edits) == "if a:\n    x = x\n"
 
 
 @pytest.mark.parametrize("places", [("a()", "if x:\n    a()"), ("if x:\n    a()", "a()")])

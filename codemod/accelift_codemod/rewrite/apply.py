@@ -13,7 +13,14 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import STATEMENT_OPERATIONS, Edit, Operation, Span
 from accelift_codemod.rewrite.apart import Apart
 from accelift_codemod.rewrite.compose import Composer
-from accelift_codemod.rewrite.layout import DEFAULT_LINE_LENGTH, comments, indent_unit, indentation, statements
+from accelift_codemod.rewrite.layout import (
+    DEFAULT_LINE_LENGTH,
+    comments,
+    indent_unit,
+    indentation,
+    statements,
+    trailing_comment,
+)
 from accelift_codemod.rewrite.places import Places
 from accelift_codemod.rewrite.result import CannotRewrite, Change, Rewritten
 from accelift_codemod.rewrite.units import Unit, Units, merged
@@ -201,13 +208,29 @@ class _Rewriter:
         block, _ = self.index.block(statement)
         kept = comments("".join(self.lines[first - 1 : last]))
         if not new and block[0] is statement and all(s in gone and s not in self.kept for s in block):
-            new = [f"{indent}pass{self.source.newline}"]
+            if not kept and self._is_else(statement, block, first):
+                first -= 1
+            else:
+                new = [f"{indent}pass{self.source.newline}"]
+        if len(kept) == 1 and new and self._fits(new[-1], kept[0], self.lines[last - 1]):
+            new[-1] = f"{new[-1].rstrip()}  {kept.pop()}{self.source.newline}"
         new = [*(f"{indent}{comment}{self.source.newline}" for comment in kept), *new]
         if not new and not self.composer.after.get(last):
             first, last = self._blank_with(first, last)
         if not new:
             self.emptied.update(range(first, last + 1))
         self.composer.replaced[first] = (last, new)
+
+    def _is_else(self, statement: ast.stmt, block: list[ast.stmt], first: int) -> bool:
+        """Whether a block is what stands below an `else:` that can go with it."""
+        owner, inserted = self.index.parents[statement], self.composer.after.keys() | self.composer.before.keys()
+        alone = isinstance(owner, ast.If) and owner.orelse is block and self.lines[first - 2].split() == ["else:"]
+        return alone and not any(first <= line <= self.places.last(block[-1]) for line in inserted)
+
+    def _fits(self, line: str, comment: str, before: str) -> bool:
+        """Whether the comment at the end of a line can stand at the end of the statement that comes in its place."""
+        ended = trailing_comment(before) == comment and not line.lstrip().startswith((")", "#", "pass"))
+        return ended and len(line.rstrip()) + len(comment) + 2 <= max(self.line_length, len(before))
 
     def _blank_with(self, first: int, last: int) -> tuple[int, int]:
         """When a paragraph goes, as many of the blank lines below it go as there are above it."""
