@@ -148,6 +148,40 @@ def test_comments_of_what_goes_stay() -> None:
     assert "# fast\n# all of it\n" in output and "use_cuda" not in output
 
 
+MOVES = "x = x.to(device)\ny = y.to(device)\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "moves"),
+    [
+        ("# Move the batch to the GPU\n", MOVES),
+        ("# to GPU, if available\n", MOVES),
+        ("# ---- DEVICE 할당 ----\n", f"{MOVES}\n# then\n"),  # a paragraph
+        ("", MOVES.replace("(device)", "(device)  # on CUDA")),
+        ("# data parallel\n# on one device\n", f"{MOVES}# then\n"),
+    ],
+)
+def test_what_is_said_of_moves_goes_with_them(said: str, moves: str) -> None:
+    left = "# then" if "# then" in moves else ""
+    assert converted(script(move=said + moves)) == lifted(move=left)
+
+
+@pytest.mark.parametrize(
+    ("said", "moves"),
+    [
+        ("# one GPU is enough\n", MOVES),  # what follows may be meant, too
+        ("# move to the GPU and learn\n", MOVES),
+        ("# gpu_batches are small\n", f"{MOVES}\n# then\n"),
+        ("# the next batch\n", f"{MOVES}\n# then\n"),
+        ("# x = augment(x.to(device))\n", f"{MOVES}\n# then\n"),
+        ("# the next batch\n# goes to the GPU\n", f"{MOVES}\n# then\n"),
+        ("# to the GPU\n", "z = 1\n"),
+    ],
+)
+def test_what_may_be_said_of_more_stays(said: str, moves: str) -> None:
+    assert said.strip() in converted(script(move=said + moves)).replace("\n        #", "\n#")
+
+
 # ---- imports
 
 

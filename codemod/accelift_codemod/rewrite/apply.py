@@ -21,6 +21,7 @@ from accelift_codemod.rewrite.layout import (
     statements,
     trailing_comment,
 )
+from accelift_codemod.rewrite.headings import heading, is_about_devices
 from accelift_codemod.rewrite.places import Places
 from accelift_codemod.rewrite.result import CannotRewrite, Change, Rewritten
 from accelift_codemod.rewrite.units import Unit, Units, merged
@@ -43,12 +44,14 @@ def rewrite(source: Source, index: Index, edits: Sequence[Edit], line_length: in
     if crowded:
         apart = Apart.of(source, rewriter.places, crowded, rewriter.unit)
         moved = [apart.moved(edit, node) for edit, node in located]
-        rewritten = apart.rebased(_Rewriter(apart.source, apart.index, moved, line_length).run())
+        rewriter = _Rewriter(apart.source, apart.index, moved, line_length)
+        rewritten = apart.rebased(rewriter.run())
     else:
         rewritten = rewriter.run()
-    edited, headers = _touched(rewriter.places, located)
+    without = tuple(rewriter.without)
+    edited, headers = _touched(Places(source, index), located)
     bared = frozenset(node for edit, node in located if edit.operation is Operation.BARE)
-    return replace(rewritten, edited=edited, headers=headers, bared=bared)
+    return replace(rewritten, edited=edited, headers=headers, bared=bared, without=without)
 
 
 def _touched(places: Places, located: Located) -> tuple[frozenset[ast.AST], Counter[ast.AST]]:
@@ -79,6 +82,7 @@ class _Rewriter:
         self.composer = Composer(source, index, self.unit, line_length)
         self.kept: set[ast.stmt] = set()  # statements that others come in place of
         self.emptied: set[int] = set()  # lines of which nothing is left
+        self.without: list[str] = []  # comments that go with what they are about
 
     def run(self) -> Rewritten:
         units: list[Unit] = []
@@ -206,7 +210,10 @@ class _Rewriter:
             last = max(last, self.places.last(self.places.covered(statement, edit.span)[-1]))
             new = statements(edit.code, indent, self.unit, self.source.newline, self.line_length) if edit.code else []
         block, _ = self.index.block(statement)
-        kept = comments("".join(self.lines[first - 1 : last]))
+        if edit.operation is Operation.DROP:
+            above = heading(self.places, statement, gone - self.kept)
+            first = first if above in self.composer.before else above
+        kept = self._kept_comments(first, last, edit)
         if not new and block[0] is statement and all(s in gone and s not in self.kept for s in block):
             if not kept and self._is_else(statement, block, first):
                 first -= 1
@@ -220,6 +227,14 @@ class _Rewriter:
         if not new:
             self.emptied.update(range(first, last + 1))
         self.composer.replaced[first] = (last, new)
+
+    def _kept_comments(self, first: int, last: int, edit: Edit) -> list[str]:
+        """The comments on the lines of a statement that goes, without those that go with it."""
+        found = comments("".join(self.lines[first - 1 : last]))
+        if edit.operation is Operation.DROP:
+            self.without += filter(is_about_devices, found)
+            found = [comment for comment in found if not is_about_devices(comment)]
+        return found
 
     def _is_else(self, statement: ast.stmt, block: list[ast.stmt], first: int) -> bool:
         """Whether a block is what stands below an `else:` that can go with it."""

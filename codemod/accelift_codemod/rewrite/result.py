@@ -29,4 +29,5 @@ class Rewritten:
     regions: tuple[Change, ...]  # the changes with the lines in them that are the same before and after
     edited: frozenset[ast.AST] = frozenset()  # the author's statements that edits change or remove
     headers: Mapping[ast.AST, int] = field(default_factory=dict)  # how many each of the author's statements has got
+    without: tuple[str, ...] = ()  # comments that go with the statements that they are about
     bared: frozenset[ast.AST] = frozenset()  # those of `edited` of which only what was under their header is left
