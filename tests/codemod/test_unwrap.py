@@ -396,6 +396,31 @@ def test_a_model_is_asked_for_itself_only_where_a_trainer_may_have_prepared_it()
     assert output.endswith("accelerator.print(accelerator.unwrap_model(model).layer)\n")
 
 
+BUILDS = "def build(net):\n    print(net.layer)\n    return net, torch.optim.SGD(net.parameters(), lr=0.1)\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "before"),
+    [
+        ("", True),
+        ("again, _ = build(Net())\n", True),
+        ("def runs(n):\n    return build(Net())\n\nagain, _ = runs(1)\n", True),
+        ("trainer.fit(loader)\nmodel, optimizer = build(model)\n", False),
+    ],
+)
+def test_what_a_function_asks_of_a_model_before_a_trainer_has_it(more: str, before: bool) -> None:
+    made = "model, optimizer = build(Net())\n"
+    train = f"trainer = Trainer(model, optimizer)\n{'' if before else more}trainer.fit(loader)"
+    text = script(
+        definitions=f"{TRAINER}\n\n{BUILDS}",
+        model="",
+        optimizer=(more if before else "") + made,
+        before=train,
+        **NO_LOOP,
+    )
+    assert ("print(net.layer)" in converted(text)) is before
+
+
 PLACEHOLDER = """\
 import copy
 import torch

@@ -204,11 +204,16 @@ class Blueprint:
             return not self._comes_before(node, group.anchor)  # methods run in an order of their own
         return self.after_prepare(node, value)
 
-    def _comes_before(self, node: ast.AST, other: ast.AST) -> bool:
-        """Whether a node surely runs before another one, which its function leads to by later calls alone."""
-        places = self.timeline.places(other, self.facts.index.function(node))
-        before = all(position(node) < position(place) for place in places)
-        return bool(places) and before and not any(self.timeline.repeats(node, place) for place in places)
+    def _comes_before(self, node: ast.AST, other: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
+        """Whether a node surely runs before another one, which its function, or all that call it, lead to by later calls
+        alone."""
+        function = self.facts.index.function(node)
+        places = self.timeline.places(other, function)
+        if places or function is None or function in seen:
+            before = all(position(node) < position(place) for place in places)
+            return bool(places) and before and not any(self.timeline.repeats(node, place) for place in places)
+        sites = [*self.facts.resolver.sites(function), *self.timeline.handed_on(function)]
+        return bool(sites) and all(self._comes_before(site, other, seen | {function}) for site in sites)
 
     def meets_prepared(self, node: ast.AST, value: Value) -> bool:
         """Whether a node may find an object prepared: perhaps not the first time that it is called."""
