@@ -205,12 +205,13 @@ class Blueprint:
         return self.after_prepare(node, value)
 
     def _comes_before(self, node: ast.AST, other: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
-        """Whether a node surely runs before another one, which its function, or all that call it, lead to by later calls
-        alone."""
+        """Whether a node surely runs before another one, to which its function, or all that call it, lead by later
+        calls alone."""
         function = self.facts.index.function(node)
         places = self.timeline.places(other, function)
         if places or function is None or function in seen:
-            before = all(position(node) < position(place) for place in places)
+            inside = set(walk(node))  # what a call is given comes before what it runs
+            before = all(position(node) < position(place) and place not in inside for place in places)
             return bool(places) and before and not any(self.timeline.repeats(node, place) for place in places)
         sites = [*self.facts.resolver.sites(function), *self.timeline.handed_on(function)]
         return bool(sites) and all(self._comes_before(site, other, seen | {function}) for site in sites)
