@@ -252,6 +252,13 @@ def test_blocks_in_blocks_below_tabs_and_spaces() -> None:
     assert after(text, *edits) == "if x:\n\tif main:\n\t\tif y:\n\t\t    if main:\n\t\t        a()\n"
 
 
+def test_a_definition_that_a_file_begins_with_stands_apart() -> None:
+    text = "def f():\n    pass\n"
+    assert after(text, (text.rstrip(), Operation.BEFORE, "b = 1")) == f"b = 1\n\n\n{text}"
+    text = "a()\n"
+    assert after(text, ("a()", Operation.BEFORE, "b = 1")) == "b = 1\na()\n"
+
+
 @pytest.mark.parametrize(
     ("text", "result"),
     [

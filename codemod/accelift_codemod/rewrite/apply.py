@@ -168,7 +168,7 @@ class _Rewriter:
         first = line
         while first > 1 and not self.lines[first - 2].strip():
             first -= 1
-        return min(line - first, 2)
+        return min(line - first, 2) if line > 1 else 2
 
     def _with_inner_comments(self, statement: ast.stmt, indent: str) -> int:
         """The last of the comment lines directly below a statement that are indented more than this."""
