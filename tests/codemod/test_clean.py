@@ -113,6 +113,10 @@ def test_nor_does_it_ask_for_the_flag_that_the_accelerator_is_told() -> None:
             "if use_cuda and epoch:\n    mask = mask.cuda()",
             "if use_cuda and epoch:\n    mask = mask.to(accelerator.device)",
         ),
+        (
+            "if use_cuda and __name__ == '__main__':\n    mask = mask.cuda()",
+            "if use_cuda and __name__ == '__main__':\n    mask = mask.to(accelerator.device)",
+        ),
         ("mask = mask.cuda() if use_cuda else -mask", "mask = mask.to(accelerator.device) if use_cuda else -mask"),
     ],
 )

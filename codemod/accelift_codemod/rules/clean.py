@@ -101,7 +101,8 @@ if use_cuda:
     def _is_needless(self, draft: Draft, test: ast.expr) -> bool:
         """Whether the accelerator's device is the CPU, or no GPU of CUDA's, where a test fails: moves need not ask."""
         condition = draft.facts.devices.conditions.read(test)
-        return condition == TRUE or negate(condition) == draft.reach.cpu
+        imported = any(isinstance(n, ast.Name) and n.id == "__name__" for n in walk(test))  # it need not hold at all
+        return not imported and (condition == TRUE or negate(condition) == draft.reach.cpu)
 
     def _is_elif(self, draft: Draft, node: ast.If) -> bool:
         parent = draft.facts.index.parents[node]
