@@ -434,9 +434,11 @@ class Devices:
                 yes = self._fold(inner, targets, yes)
             for inner in statement.orelse:
                 no = self._fold(inner, targets, no)
-            if yes == no or no is _UNSET or outcome is True:
+            if outcome is not None:
+                return yes if outcome else no
+            if yes == no or no is _UNSET:
                 return yes
-            if yes is _UNSET or outcome is False:
+            if yes is _UNSET:
                 return no
             if yes is None or no is None:
                 return None

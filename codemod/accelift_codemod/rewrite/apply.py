@@ -13,6 +13,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import STATEMENT_OPERATIONS, Edit, Operation, Span
 from accelift_codemod.rewrite.apart import Apart
 from accelift_codemod.rewrite.compose import Composer
+from accelift_codemod.rewrite.headings import heading, is_about_devices
 from accelift_codemod.rewrite.layout import (
     DEFAULT_LINE_LENGTH,
     comments,
@@ -21,7 +22,6 @@ from accelift_codemod.rewrite.layout import (
     statements,
     trailing_comment,
 )
-from accelift_codemod.rewrite.headings import heading, is_about_devices
 from accelift_codemod.rewrite.places import Places
 from accelift_codemod.rewrite.result import CannotRewrite, Change, Rewritten
 from accelift_codemod.rewrite.units import Unit, Units, merged
