@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import scripts
+from accelift_codemod.plan import Severity
 from scripts import convert, converted, findings
 
 SEED = "import seeding\nseeding.seed_everything(0)\n"
@@ -403,6 +404,27 @@ def test_noise_of_a_data_set(made: str, drawn: str, codes: list[str]) -> None:
     definitions = _NOISY.format(base="torch.utils.data.Dataset", made=made, drawn=drawn)
     slots = {"imports": "import random", "definitions": definitions, "data": "data = Noisy(torch.ones(64, 8))"}
     assert findings(script(**slots)) == codes
+
+
+@pytest.mark.parametrize(
+    ("sample", "severities"),
+    [
+        ("self.x[random.randrange(64)], 1", [Severity.WARNING]),
+        ("self.pair(), 1", [Severity.WARNING]),
+        ("torch.randn(8), 1", [Severity.WARNING]),
+        ("self.x[index], random.randrange(3)", [Severity.NOTE]),
+        ("self.x[index - index % 2 + random.randrange(2)], 1", [Severity.NOTE]),
+        ("self.x[0], 1", []),
+    ],
+)
+def test_samples_that_a_data_set_draws_whatever_index_it_is_asked_for(sample: str, severities: list[Severity]) -> None:
+    helper = "\n    def pair(self):\n        return self.x[random.randrange(64)]\n" if "pair" in sample else ""
+    definitions = _NOISY.format(base="torch.utils.data.Dataset", made="", drawn="") + helper
+    definitions = definitions.replace("self.x[index], index % 3", sample)
+    slots = {"imports": "import random", "definitions": definitions, "data": "data = Noisy(torch.ones(64, 8))"}
+    plan = convert(script(**slots, setup="random.seed(0)\ntorch.manual_seed(0)")).plan
+    assert plan is not None
+    assert [f.severity for f in plan.findings if f.code == "RNG-SAMENOISE"] == severities
 
 
 _COLLATING = """\

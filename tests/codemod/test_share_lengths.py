@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
+from accelift_codemod.plan import Severity
 from scripts import convert, converted, script
 
 DATA = """\
@@ -29,7 +30,7 @@ packed = pack_padded_sequence(h, n.cpu(), batch_first=True, enforce_sorted=False
 h, _ = pad_packed_sequence(self.rnn(packed)[0], batch_first=True{})
 """
 BCE = "bce = nn.BCEWithLogitsLoss()"
-BINARY = "self.layer(h.mean(1))[:, :1]"
+BINARY = "self.layer(h[:, 0])[:, :1]"
 STEPS = "steps = []\nfor i in range({}):\n    steps.append(self.layer(h[:, i]))\nreturn torch.stack(steps, 1)"
 
 
@@ -102,17 +103,42 @@ def test_what_a_network_makes_as_long_as_its_longest_sample(forward: str, maker:
         # What is compared with one label for each sample has no other length.
         (
             "pred = model(x, n).argmax(1)\ntotal += (pred == y).sum().item()",
-            PACKED.format("") + "return self.layer(h[:, -1])",
+            PACKED.format("") + "return self.layer(h[:, 0])",
         ),
-        ("total += (model(x, n).argmax(1) == y).sum().item()", PACKED.format("") + "return self.layer(h[:, -1])"),
+        ("total += (model(x, n).argmax(1) == y).sum().item()", PACKED.format("") + "return self.layer(h[:, 0])"),
         (
             "x = x[:, :int(n.max())]\nout = model(x, n)\ntotal += F.cross_entropy(out, y, reduction='sum').item()",
-            "return self.layer(h.mean(1))",
+            "return self.layer(h[:, 0])",
         ),
     ],
 )
 def test_rows_of_one_length(body: str, forward: str) -> None:
     assert not whole(evaluating(body, forward))
+
+
+@pytest.mark.parametrize(
+    ("pooled", "told"),
+    [
+        ("h.mean(1)", True),
+        ("h.max(dim=1)[0]", True),
+        ("torch.max(h, 1).values", True),
+        ("h[:, -1]", True),
+        ("F.max_pool1d(h.transpose(1, 2), h.size(1)).squeeze(2)", True),
+        ("h.transpose(1, 2).mean(-1)", True),
+        ("h.masked_fill((h == 0), -1e9).max(1)[0]", False),
+        ("h.sum(1) / n[:, None]", False),
+        ("h[torch.arange(len(h)), n - 1]", False),
+        ("h[:, 0] + h.mean(-1, keepdim=True)[:, 0]", False),
+    ],
+)
+def test_what_goes_by_places_that_are_padded_has_other_values(pooled: str, told: bool) -> None:
+    body = "total += (model(x, n).argmax(1) == y).sum().item()"
+    for cut, forward in (("", PACKED.format("")), ("x = x[:, :int(n.max())]\n", "")):
+        source = evaluating(cut + body, f"{forward}return self.layer({pooled})")
+        assert ("goes by places" in whole(source)) is told
+        plan = convert(source).plan
+        padded = [f.severity for f in plan.findings if f.code == "BATCH-PADDED"] if plan is not None else []
+        assert padded == ([Severity.WARNING if told else Severity.NOTE] if forward else [])
 
 
 def test_one_label_for_all_places_of_a_sample_says_nothing_of_their_number() -> None:
@@ -125,8 +151,8 @@ def test_one_label_for_all_places_of_a_sample_says_nothing_of_their_number() -> 
 @pytest.mark.parametrize(
     ("forward", "body", "shared"),
     [
-        ("self.layer(h.mean(1))", "total += (model(x, n).argmax(1) == y).sum().item()", True),
-        ("self.layer(h.mean(1))", "out = model(x, n)\nt = y.to(device)\ntotal += F.cross_entropy(out, t).item()", True),
+        ("self.layer(h[:, 0])", "total += (model(x, n).argmax(1) == y).sum().item()", True),
+        ("self.layer(h[:, 0])", "out = model(x, n)\nt = y.to(device)\ntotal += F.cross_entropy(out, t).item()", True),
         (BINARY, "out = model(x, n)\nloss = bce(out, y.float().unsqueeze(1))\ntotal += loss.item()", True),
         (BINARY, "out = model(x, n)\nloss = F.mse_loss(out, y.float().unsqueeze(1))\ntotal += loss.item()", False),
         ("self.layer(h)", "x = x[:, :n.max()]\nout = model(x, n)\n{FLAT}", False),

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.batches import lengths
-from accelift_codemod.batches.share_lengths import PAD_SEQUENCE, cut_in, length_taken, unpacks
+from accelift_codemod.batches.share_lengths import PAD_SEQUENCE, cut_in, length_taken, pooled, unpacks
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Function, Role, Value
 from accelift_codemod.facts.index import FUNCTIONS, How
@@ -137,6 +137,11 @@ def cut(draft: Draft) -> ast.expr | None:
     return next(
         (node for loop in draft.blueprint.train_loops if (node := cut_in(draft.blueprint, loop)) is not None), None
     )
+
+
+def pools(draft: Draft) -> ast.expr | None:
+    """Where the network of a training loop goes by places that it, or the loop, makes as many as the longest has."""
+    return next((n for loop in draft.blueprint.train_loops if (n := pooled(draft.blueprint, loop)) is not None), None)
 
 
 @kept

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from accelift_codemod.batches import lengths
+from accelift_codemod.batches import lengths, pooling
 from accelift_codemod.facts import BatchLoop, Facts, Function, Role, torch_ops
 from accelift_codemod.facts.effects import assignments, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, How
@@ -42,6 +42,11 @@ class ShareLengths:
         """Where the loop makes rows as long as the longest, in the functions and networks that it runs, too."""
         return next((n for n in _run(self.blueprint, self.loop) if lengthens(self.facts, n)), None)
 
+    @property
+    def pooled(self) -> ast.expr | None:
+        """Where places of such rows are pooled."""
+        return pooled(self.blueprint, self.loop)
+
     def has(self, node: ast.expr) -> bool:
         """Whether an expression in the loop may be such a tensor, or a number computed from one."""
         if self.maker is None:
@@ -71,10 +76,13 @@ class ShareLengths:
             if known.isdisjoint(names):
                 return names
 
-    def _holding(self, body: Sequence[ast.stmt], known: frozenset[str]) -> frozenset[str]:
-        """The variables that may hold one after some statements; of some it is known that they do not."""
+    def _holding(
+        self, body: Sequence[ast.stmt], known: frozenset[str], given: frozenset[str] = frozenset()
+    ) -> frozenset[str]:
+        """The variables that may hold one after some statements, beside those given; of some it is known that they do
+        not."""
         pairs = [pair for statement in body for n in walk(statement) for pair in _bound_by(n)]
-        names: frozenset[str] = frozenset()
+        names = given
         while True:
             found = (stores(target) for target, value in pairs if self._has(value, names))
             more = names.union(*found) - known
@@ -104,6 +112,24 @@ class ShareLengths:
         """Whether a call gives what a function of the script, or a network, has made such a tensor."""
         return any(map(self._returns, (*self.blueprint.timeline.calls_into(call), *_passes(self.facts, call))))
 
+    def pool(self) -> ast.expr | None:
+        """Where a network pools places of such rows, or takes the last, which has one form but other numbers."""
+        todo: list[tuple[Sequence[ast.stmt], frozenset[str]]] = [(self.loop.body, frozenset())]
+        for body, given in todo if self.maker is not None else ():  # it grows meanwhile
+            names = self._holding(body, frozenset(), given)
+            nodes = [n for statement in body for n in walk(statement) if isinstance(n, ast.expr)]
+            masked = pooling.masks(nodes)
+            for node in nodes if body is not self.loop.body else ():
+                along = pooling.pools(self.facts, node, masked)
+                if along is not None and self._has(along, names):
+                    return node
+            for call in (n for n in nodes if isinstance(n, ast.Call)):
+                for function in dict.fromkeys((*_passes(self.facts, call), *self.blueprint.timeline.calls_into(call))):
+                    handed = self.facts.resolver.bind(call, function) or {}
+                    follow = function.body, frozenset(n for n, value in handed.items() if self._has(value, names))
+                    todo += [follow] if follow not in todo else []
+        return None
+
     @memoised
     def _returns(self, function: Function) -> bool:
         if function in self._asked:
@@ -112,6 +138,12 @@ class ShareLengths:
         names = self._holding(function.body, frozenset())
         returned = (r.value for r in self.facts.resolver.returns(function) if r.value is not None)
         return any(self._has(value, names) for value in returned)
+
+
+@kept
+def pooled(blueprint: Blueprint, loop: BatchLoop) -> ast.expr | None:
+    """Where a loop has a network go by places of its samples that are as many as the longest of a share has."""
+    return ShareLengths(blueprint, loop).pool()
 
 
 def _is_flat(facts: Facts, node: ast.expr) -> bool:

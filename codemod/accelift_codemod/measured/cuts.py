@@ -124,6 +124,8 @@ class _Cutter:
         first, tainted = self._first_escape(node, body, batch)
         if first is None:
             return NoCut("nothing it computes outlives an iteration", needless=True)
+        if self.lengths.pooled is not None:
+            return self._no_form()
         environments = self._environments(body[:first], env)
         reason = "what its results are computed from cannot be proved to be one row per sample"
         later = self.read.later(batch)
@@ -164,7 +166,7 @@ class _Cutter:
         if isinstance(whole, ast.ListComp) and alone and isinstance(whole.elt, ast.Call):
             tensor = self.facts.kinds.of(whole.elt) is Kind.TENSOR or self.facts.objects.models(whole.elt.func)
             if tensor and self.layouts.read(whole.elt, env) is Layout.ROWS:
-                if self.lengths.has(whole.elt):
+                if self.lengths.has(whole.elt) or self.lengths.pooled is not None:
                     return self._no_form()
                 return Cut(self.facts.index.statement(whole), False, (), (), wrapped=(whole.elt,))
         return NoCut("what a comprehension makes of each batch cannot be proved to be a tensor with a row per sample")
@@ -173,6 +175,10 @@ class _Cutter:
         maker = self.lengths.maker
         assert maker is not None
         made = f"`{self.facts.short(maker)}` (line {maker.lineno})"
+        pool = self.lengths.pooled
+        if pool is not None:
+            of = f"`{self.facts.short(pool)}` (line {pool.lineno})"
+            return NoCut(f"{of} goes by places, and {made} makes as many as the longest sample has, of a share then")
         return NoCut(f"{made} makes its rows as long as the longest sample, of a share then", uneven=True)
 
     def _may_be_left_out(self, node: ast.expr) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.batches.unasked import unasked
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
-from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import Function, position
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value, Values
@@ -211,9 +211,8 @@ def _counting(draft: Draft, loop: BatchLoop) -> Iterator[tuple[Function, ast.exp
     resolver = draft.facts.resolver
     given = (draft.facts.objects.loader(v).arguments.get("dataset") for v in loop.loaders)
     for value in (v for dataset in given for v in resolver.values(dataset)):
-        method = resolver.method(value.declaration, "__getitem__")
-        names = [a.arg for a in method.args.args] if method is not None else []
-        if method is None or len(names) != 2 or names[1] in {n.id for s in method.body for n in loads(s)}:
+        method = unasked(resolver, value.declaration)
+        if method is None:
             continue
         targets = [n.target for s in method.body for n in walk(s) if isinstance(n, ast.AugAssign)]
         counts = [t for t in targets if isinstance(t, ast.Attribute) and is_self(t.value)]

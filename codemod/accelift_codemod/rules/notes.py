@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from accelift_codemod.batches import lengths, padding
+from accelift_codemod.batches.unasked import unasked
 from accelift_codemod.chance import seeds
 from accelift_codemod.chance.decided import decides, decides_something, of_batch
 from accelift_codemod.chance.noise import in_making
@@ -26,7 +27,7 @@ _TRAINING = 5  # where F.batch_norm is told that
 _OF_TENSORS = frozenset({"multinomial", "bernoulli"})  # methods that draw by the numbers in a tensor
 _NOISE = frozenset("randn rand randint normal randn_like rand_like bernoulli multinomial".split())
 
-_IN_WORKERS = ("noise of its own", "noise of collating")
+_IN_WORKERS = ("noise of its own", "samples", "noise of collating")
 
 
 class Notes(Rule):
@@ -59,7 +60,9 @@ class Notes(Rule):
             "Processes that the script seeds alike draw the same noise and the same dropout masks. "
             "accelift.utils.set_seed(seed, device_specific=True), called after the models are made, gives each process "
             "its own, but for generators that the script makes itself, with a seed. What only decides which layers "
-            "run, or which of several things is picked, has to be the same on every process; it is no such noise.",
+            "run, or which of several things is picked, has to be the same on every process; it is no such noise. It "
+            "is a warning where a data set draws its samples and does not go by the index it is asked for: each process "
+            "then has the same samples, and a batch is made of as many copies as there are processes.",
         ),
         Explained(
             "GRAD-HOOK",
@@ -78,7 +81,8 @@ class Notes(Rule):
             "shortest, or the training loop cuts them to that; or its network pads packed sequences again. Each "
             "process has its own share, which may end up shorter. What leaves padding out (a mask, packed sequences, "
             "lengths) computes the same; a mean or a maximum over padded positions does not. It is a warning where "
-            "the loss surely is a mean over these positions, and where samples are cut to the shortest.",
+            "the loss, or what a network makes of packed sequences that it has padded again, surely is one over these "
+            "positions, and where samples are cut to the shortest.",
         ),
         Explained(
             "NOTEBOOK",
@@ -114,11 +118,11 @@ class Notes(Rule):
         for call in draft.calls:
             noisy = self._in_each_batch(draft, call) and self._draws(draft, call)
             if noisy and not self._is_not_noise(draft, call, _role(draft, call)):
-                first.setdefault("noise of its own", call)
+                first.setdefault(_own_kind(draft, call), call)
         if "noise of its own" not in first:
             for role, call in self._for_each_batch(draft):
                 if (self._draws(draft, call) and not self._is_not_noise(draft, call, role)) or _draws_in_place(call):
-                    first.setdefault("noise of its own", call)
+                    first.setdefault(_own_kind(draft, call), call)
         for call in self._collating(draft):
             if _draws_in_place(call) or (self._draws(draft, call) and not self._decides_for_all(draft, call)):
                 first.setdefault("noise of collating", call)
@@ -142,12 +146,16 @@ class Notes(Rule):
                 )
         padded = padding.collated(draft)
         cut = padding.cut(draft) if padded is None else None
+        pool = padding.pools(draft) if cut is not None else None
         if cut is not None:
             yield draft.finding(
                 "BATCH-PADDED",
-                Severity.NOTE,
-                cut,
-                "this makes samples as long as the longest of a process's share, not of the batch",
+                Severity.NOTE if pool is None else Severity.WARNING,
+                pool or cut,
+                f"`{draft.facts.short(pool)}` goes by places that are padded to the longest sample of a process's "
+                "share, not of the batch"
+                if pool is not None
+                else "this makes samples as long as the longest of a process's share, not of the batch",
                 "leave padding out of what is computed, or use a length of its own",
             )
         averaged = padding.averaged(draft) if padded is not None else None
@@ -202,6 +210,7 @@ class Notes(Rule):
             "noise": "the noise of the training loop is",
             "noise of an evaluation": "the noise of an evaluation, drawn for a process's share, is",
             "noise of its own": "the noise that a network or a data set draws is",
+            "samples": "samples that a data set draws, whatever index it is asked for, are",
             "noise of collating": "the noise that a collate function draws is",
             "dropout": "dropout masks are",
         }
@@ -214,7 +223,7 @@ class Notes(Rule):
                 own = self._generator(draft, first[kind])
                 yield draft.finding(
                     "RNG-SAMENOISE",
-                    Severity.NOTE,
+                    Severity.WARNING if kind == "samples" else Severity.NOTE,
                     first[kind],
                     f"{what} the same on every process, as the script seeds them alike",
                     told if own is None else f"add the process's index to the seed of `{draft.facts.short(own)}`",
@@ -367,6 +376,12 @@ class Notes(Rule):
 def _draws_in_place(call: ast.Call) -> bool:
     """Whether a call fills a tensor with random numbers."""
     return isinstance(call.func, ast.Attribute) and call.func.attr in torch_ops.FILLS
+
+
+def _own_kind(draft: Draft, call: ast.Call) -> str:
+    """What a network or a data set draws by a call: noise, or the samples of which the index says nothing."""
+    dataset = draft.facts.index.enclosing_class(call) if _role(draft, call) is Role.DATASET else None
+    return "noise of its own" if unasked(draft.facts.resolver, dataset) is None else "samples"
 
 
 def _role(draft: Draft, call: ast.Call) -> Role | None:
