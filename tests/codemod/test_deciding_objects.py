@@ -75,6 +75,63 @@ def test_what_decides_nothing_or_is_the_same_everywhere_is_left(batch_end: str, 
     assert "reduce" not in "".join(added(text)) and "COLL-RANKFLOW" not in findings(text)
 
 
+PASSING = """
+class Passing:
+    def __init__(self):
+        self.kept = []
+
+    def __call__(self, loss):
+        self.kept.append(loss.item())
+        return loss
+
+    def push(self, value):
+        self.kept.append(value)
+        return len(self.kept)
+
+    def scale(self, value):
+        return 2 * value
+
+    def mean(self):
+        return sum(self.kept) / len(self.kept)
+"""
+
+
+@pytest.mark.parametrize(
+    ("forward", "batch_end", "told"),
+    [
+        ("loss = keeper(F.cross_entropy(model(x), y))", "", True),
+        ("loss = F.cross_entropy(model(x), y)", "many = keeper.push(loss.item())", True),
+        ("loss = F.cross_entropy(model(x), y)", "if keeper.push(loss.item()) > 3:\n    print(epoch)", True),
+        ("loss = keeper.scale(F.cross_entropy(model(x), y))", "", False),
+        ("loss = F.cross_entropy(model(x), y)", "many = keeper.push(1)", False),
+    ],
+)
+def test_an_object_that_keeps_what_it_is_given_where_its_result_is_taken(
+    forward: str, batch_end: str, told: bool
+) -> None:
+    text = script(
+        definitions=PASSING,
+        before="keeper, best = Passing(), 9.0",
+        forward=f"optimizer.zero_grad()\n{forward}",
+        batch_end=batch_end,
+        epoch_end="if keeper.mean() > best:\n    break",
+    )
+    assert ("COLL-RANKFLOW" in findings(text)) is told
+
+
+@pytest.mark.parametrize(
+    ("before", "put", "measured"),
+    [
+        ("model.total = 0.0", "model.total += loss.item()", "model.total"),
+        ("kept = []\nput = kept.append", "put(loss.item())", "sum(kept)"),
+    ],
+)
+def test_numbers_in_attributes_of_networks_and_by_methods_of_lists(before: str, put: str, measured: str) -> None:
+    text = script(before=before, batch_end=put, epoch_end=f"if {measured} > 9.0:\n    break")
+    assert "accelerator.batch_mean(" in "".join(added(text)) and "COLL-RANKFLOW" not in findings(text)
+    assert "batch_mean" not in "".join(added(text.replace("loss.item()", "1")))
+
+
 UNKNOWN = """
 from elsewhere import Attack, Other
 

@@ -54,6 +54,16 @@ def test_samples_that_are_set_against_their_mean() -> None:
     assert "LOSS-INBATCH" in findings(script(**of(loss)))
 
 
+@pytest.mark.parametrize(
+    ("advantage", "told"),
+    [("reward - reward.mean()", True), ("(reward - reward.mean()) / reward.std()", True), ("reward - 0.5", False)],
+)
+def test_samples_that_are_drawn_are_rows(advantage: str, told: bool) -> None:
+    drawn = "p = Categorical(logits=out)\nwhat = p.sample()\nreward = (what == y).float()\n"
+    loss = f"{drawn}loss = -(p.log_prob(what) * ({advantage})).mean()"
+    assert ("LOSS-INBATCH" in findings(script(**of(loss)))) is told
+
+
 def test_what_is_no_distribution_of_torch_is_not_followed() -> None:
     loss = "p = helpers.Normal(out, 1.0)\nloss = -p.log_prob(y).sum()"
     assert findings(script(**of(loss) | {"from_imports": "import helpers"})) == ["LOSS-UNKNOWN"]

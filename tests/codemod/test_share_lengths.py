@@ -168,6 +168,21 @@ def test_labels_that_are_taken_out_of_the_batch(forward: str, body: str, shared:
         assert whole(source) is not shared
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [("scaled(x)", True), ("x / x.max()", True), ("x / 255", False), ("x - x.amax(1)[:, None]", False)],
+)
+def test_what_a_network_is_given_goes_by_the_other_samples(given: str, told: bool) -> None:
+    right = "total += (model({}).argmax(1) == y).sum().item()"
+    loop = "with torch.no_grad():\n    for x, y in held_out:\n        " + right.format(given)
+    text = script(
+        definitions="def scaled(x):\n    return (x - x.mean()) / x.std()",
+        loader="loader = DataLoader(data, batch_size=16)\nheld_out = DataLoader(data, batch_size=16)",
+        epoch_end=f"total = 0\n{loop}\nprint(total)",
+    )
+    assert ("goes by the others of the batch" in whole(text)) is told
+
+
 def test_a_mean_over_the_places_of_a_share_is_not_averaged() -> None:
     body = "x = x[:, :int(n.max())]\nloss = F.cross_entropy(model(x, n).transpose(1, 2), x % 3)\ntotal += loss.item()"
     assert "batch_mean" not in converted(evaluating(body)) and whole(evaluating(body))

@@ -106,6 +106,31 @@ def test_samples_that_meet_none(forward: str) -> None:
     assert "accelerator.backward(loss)" in added(loss(forward))
 
 
+SOFT = """\
+class Soft(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 4)
+        self.centers = nn.Parameter(torch.rand(3, 4))
+
+    def forward(self, x):
+        q = 1 / (1 + (self.layer(x).unsqueeze(1) - self.centers).pow(2).sum(2))
+        return {}
+"""
+
+
+@pytest.mark.parametrize("of_rows", ["(q.t() / q.sum(1)).t()", "(q.t() / torch.sum(q, dim=1)).t()"])
+@pytest.mark.parametrize(("weighed", "codes"), [("q ** 2 / q.sum(0)", ["LOSS-INBATCH"]), ("q ** 2", [])])
+def test_rows_that_are_divided_by_their_sums_stay_rows(of_rows: str, weighed: str, codes: list[str]) -> None:
+    target = f"q = model(x)\nw = {weighed}\np = (w.t() / w.sum(1)).t().detach()"
+    text = script(
+        definitions=SOFT.format(of_rows),
+        model="model = Soft().to(device)",
+        forward=f"{ZERO}{target}\nloss = F.kl_div(q.log(), p, reduction='batchmean')",
+    )
+    assert findings(text) == codes
+
+
 def test_samples_that_meet_themselves_but_for_the_first() -> None:
     forward = "out = model(x)\nloss = (out[1:] - out[1:].detach()).pow(2).mean()"
     assert findings(loss(forward)) == ["BATCH-PLACES"]  # each process leaves out the first of its share

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _RUNS_NOTHING = frozenset("train eval parameters state_dict zero_grad".split())  # methods of networks
 _AT_ONCE = "the model runs in the statement that keeps a result"
 _LAST = "what it has of its last batch is read after it"
+_MIXES = "what its network is given, or gives, of a sample goes by the others of the batch"
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ class _Cutter:
         self.read = StillRead(facts, loop, layouts)
         self.trusts = False
         self.uneven = False
+        self.mixes = False
 
     def find(self) -> Cut | NoCut:
         node = self.loop.node
@@ -153,7 +155,7 @@ class _Cutter:
                 best = found
         if best is None and self.uneven:
             return self._no_form()
-        return replace(best, trusts=self.trusts) if best else NoCut(reason)
+        return replace(best, trusts=self.trusts) if best else NoCut(_MIXES if self.mixes else reason)
 
     def _comprehended(self, node: ast.comprehension) -> Cut | NoCut:
         """The cut of a list that is written as one: of what it has for each batch, if that is one row per sample."""
@@ -252,15 +254,18 @@ class _Cutter:
         """Whether an expression is the output of a model, perhaps squeezed or reshaped row by row."""
         while isinstance(node, ast.Call):
             if self.facts.objects.models(node.func):
-                return not self._turned(node, env)
+                return not self._misled(node, env)
             if not isinstance(node.func, ast.Attribute):
                 return False
             node = node.func.value
         return False
 
-    def _turned(self, call: ast.Call, env: Environment) -> bool:
-        """Whether a model is given samples in another dimension than the first, where it may leave them."""
-        return any(self.layouts.read(a, env) is Layout.COLUMNS for a in (*call.args, *(k.value for k in call.keywords)))
+    def _misled(self, call: ast.Call, env: Environment) -> bool:
+        """Whether a model is given samples in another dimension than the first, where it may leave them, or what goes
+        by the others of the batch; or makes that of them."""
+        given = [self.layouts.read(a, env) for a in (call, *call.args, *(k.value for k in call.keywords))]
+        self.mixes = self.mixes or Layout.MIXED in given
+        return self.mixes or Layout.COLUMNS in given
 
     def _witnesses(self, name: str, statement: ast.stmt, trial: Environment) -> list[bool]:
         """Comparisons and losses that only make sense if the named value runs over the samples of the batch."""
@@ -383,7 +388,7 @@ class _Cutter:
                 len(mine) == 1
                 and self.layouts.read(other[0], env) is Layout.ROWS
                 and self._row_wise(mine[0], call, env)
-                and not self._turned(call, env)
+                and not self._misled(call, env)
             ):
                 self.trusts = True
                 return True

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, library
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.keeping import PUTS, only_works
+from accelift_codemod.facts.keeping import PUTS, keeps, only_works
 from accelift_codemod.facts.showing import may_log
 from accelift_codemod.facts.tree import own_nodes
+from accelift_codemod.measured.inside_networks import is_self
 from accelift_codemod.measured.onward import function_of, targets
 
 # What puts something into its first argument.
@@ -52,7 +54,10 @@ def _filled(draft: Draft, statement: ast.stmt, root: ast.Name, place: ast.expr) 
         return set()
     if _shows(draft, root) or _only_shows(draft, statement):
         return set()  # it shows what it is given, and measures nothing
-    return set() if draft.facts.objects.models(root) else {root.id}
+    if draft.facts.objects.models(root):
+        sets = isinstance(place, ast.Attribute) and place.value is root and not isinstance(statement, ast.Expr)
+        return {ast.unparse(place)} if sets else set()
+    return {root.id}
 
 
 def _shows(draft: Draft, node: ast.expr) -> bool:
@@ -101,6 +106,22 @@ def places_kept(draft: Draft, statement: ast.stmt) -> list[ast.expr]:
     return [given] if given is not None else []
 
 
+def keeping(draft: Draft, call: ast.Call, names: Collection[str]) -> set[str]:
+    """The variable whose object, one of the script, keeps what a method of it is given of some variables, also where
+    the result of the call is taken: `loss = meter(loss)`, `meter.add(loss).backward()`."""
+    method = function_of(draft, call)
+    place = call.func.value if isinstance(call.func, ast.Attribute) and method is not None else call.func
+    place = call.func if method is not None and method.name == "__call__" else place
+    own = method is not None and isinstance(draft.facts.index.parents.get(method), ast.ClassDef)
+    if method is None or not own or not isinstance(place, ast.Name):
+        return set()
+    bound = draft.facts.resolver.bind(call, method) or {}
+    given = [name for name, value in bound.items() if any(n.id in names for n in loads(value))]
+    kept = any(keeps(draft.facts.resolver, method, name) for name in given)
+    shown = _shows(draft, place) or draft.facts.objects.models(place)
+    return {place.id} if kept and not shown and not is_self(place) else set()
+
+
 def _kept_in(draft: Draft, statement: ast.stmt) -> list[tuple[ast.Name, ast.expr]]:
     """The variables whose objects a statement puts something into, with where: themselves, or entries of them."""
     roots = ((_root(place), place) for place in places_kept(draft, statement))
@@ -117,7 +138,8 @@ def _object(draft: Draft, statement: ast.stmt) -> ast.expr | None:
     method = function_of(draft, call)
     if method is not None and method.name == "__call__":
         return call.func  # `track(loss.item())`
-    return call.func.value if isinstance(call.func, ast.Attribute) else None
+    func = draft.facts.resolver.set_once(call.func) or call.func  # `put = losses.append`
+    return func.value if isinstance(func, ast.Attribute) else None
 
 
 def _root(node: ast.expr | None) -> ast.Name | None:

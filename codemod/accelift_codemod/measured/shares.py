@@ -14,7 +14,7 @@ from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import key
 from accelift_codemod.measured import labels
-from accelift_codemod.measured.filling import FILLING, filled
+from accelift_codemod.measured.filling import FILLING, filled, keeping
 from accelift_codemod.measured.handed_out import receiving, run_by
 from accelift_codemod.measured.held_outside import root
 from accelift_codemod.measured.sums import Loop, bindings_of
@@ -70,6 +70,7 @@ def _local_names(draft: Draft, asked: tuple[BatchLoop, Loop, frozenset[str]]) ->
                 names |= filled(draft, inner, names) if isinstance(inner, FILLING) else set()
                 names |= _in_turn(draft, inner, names) - same if isinstance(inner, ast.For) else set()
                 names |= _handed(draft, inner, names) if isinstance(inner, ast.Call) else set()
+                names |= keeping(draft, inner, names) if isinstance(inner, ast.Call) else set()
                 names |= _chosen(draft, inner, names) - same if isinstance(inner, ast.If) else set()
             for function in draft.blueprint.timeline.calls_into(statement):
                 names |= roles.kept(function, data=True)

@@ -15,7 +15,7 @@ from accelift_codemod.measured import coins, texts
 from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.averaging import means_in
 from accelift_codemod.measured.counting import RULE, WHY, count_of_all, numbered, of_all, sum_of_all, total
-from accelift_codemod.measured.filling import FILLING, filled, given_to, places
+from accelift_codemod.measured.filling import FILLING, filled, given_to, keeping, places
 from accelift_codemod.measured.held_outside import reads_elsewhere
 from accelift_codemod.measured.joined_rows import from_all_rows
 from accelift_codemod.measured.numbers import is_number, number_of
@@ -189,6 +189,9 @@ def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[st
                 puts.append((statement, []))
             elif _apart(draft, loop, statement, local - {name}):
                 return []  # what it puts there is the same everywhere, but not that it does
+    calls = [n for outer in node.body for n in walk(outer) if isinstance(n, ast.Call)]
+    if any(name in keeping(draft, call, local) and not _stands_alone(draft, call) for call in calls):
+        return []
     whole = {s: _over_samples(draft, loop, s, local) if rows else [] for s, _ in puts}
     edits = [edit for made in whole.values() for edit in made]
     puts = [(statement, given) for statement, given in puts if not whole[statement]]
@@ -210,6 +213,11 @@ def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[st
                 return []
             edits += made
     return edits
+
+
+def _stands_alone(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call is a statement, and what it gives is not taken."""
+    return isinstance(draft.facts.index.parents.get(call), ast.Expr)
 
 
 def _apart(draft: Draft, loop: BatchLoop, statement: ast.stmt, local: set[str]) -> bool:

@@ -61,8 +61,8 @@ class Notes(Rule):
             "accelift.utils.set_seed(seed, device_specific=True), called after the models are made, gives each process "
             "its own, but for generators that the script makes itself, with a seed. What only decides which layers "
             "run, or which of several things is picked, has to be the same on every process; it is no such noise. It "
-            "is a warning where a data set draws its samples and does not go by the index it is asked for: each process "
-            "then has the same samples, and a batch is made of as many copies as there are processes.",
+            "is a warning where a data set draws its samples and does not look at the index it is asked for: every "
+            "process then has the same samples, and a batch is made of as many copies as there are processes.",
         ),
         Explained(
             "GRAD-HOOK",

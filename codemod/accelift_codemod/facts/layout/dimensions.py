@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
-from accelift_codemod.facts.layout.products import integer
+from accelift_codemod.facts.layout.products import integer, untransposed
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value
@@ -152,6 +152,24 @@ class Dimensions:
         if isinstance(call, ast.Call) and call.func is outer and outer.attr in _PLACED:
             return any(integer(a) == 2 for a in (*call.args, *(k.value for k in call.keywords)))
         return False
+
+    def is_of_rows(self, node: ast.expr, beside: ast.BinOp) -> bool:
+        """Whether an expression is one number for each row of the matrix that it is set against, turned: `q.sum(1)` in
+        `q.t() / q.sum(1)`."""
+        matrix, turned = untransposed(beside.left if beside.right is node else beside.right)
+        made = self.resolver.set_once(node) or node
+        if not turned or not isinstance(made, ast.Call) or not isinstance(made.func, ast.Attribute):
+            return False
+        place = int(self.resolver.qualified(made.func) is not None)
+        of = self.resolver.argument(made, 0, "input") if place else made.func.value
+        along = integer(self.resolver.argument(made, place, "dim"))
+        reduced = torch_ops.REDUCES.get(made.func.attr) in ("mean", "sum") and along in (1, -1)
+        return (
+            reduced
+            and len(made.args) + len(made.keywords) == place + 1
+            and of is not None
+            and self._is_same(of, matrix)
+        )
 
     def rank(self, node: ast.expr) -> int | None:
         """The same, also by how large the dimensions of the data and the layers are."""

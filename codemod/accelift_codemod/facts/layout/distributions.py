@@ -1,4 +1,4 @@
-"""Probabilities of torch's distributions, which are computed element by element: of samples for each."""
+"""What torch's distributions draw and which probabilities that has, element by element: of samples for each."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ if TYPE_CHECKING:
 
 _HOME = "torch.distributions."
 _PROBABILITIES = frozenset({"log_prob", "cdf", "icdf"})
+_DRAWN = frozenset({"sample", "rsample", "entropy"})  # of which each row has its own
 
 
 def probability(layouts: Layouts, call: ast.Call, env: Environment, frame: Frame) -> Shape | None:
-    """The layout of `Normal(mean, std).log_prob(x)`, perhaps of a distribution in a variable; None if it is no such.
+    """The layout of `Normal(mean, std).log_prob(x)`, or `.sample()`, perhaps of a distribution in a variable; None if
+    it is no such.
 
     What is picked out of a batch stays picked, whatever it is compared with.
     """
     func = call.func
-    if not isinstance(func, ast.Attribute) or func.attr not in _PROBABILITIES or len(call.args) != 1:
+    if not isinstance(func, ast.Attribute) or func.attr not in (_PROBABILITIES if call.args else _DRAWN):
+        return None
+    if len(call.args) > 1 or call.keywords:
         return None
     made = _made(layouts, func.value)
     if made is None or layouts.index.function(made) is not layouts.index.function(call):

@@ -381,7 +381,7 @@ class Layouts:
 
         A result that is turned back (`(x.t() / n).t()`) means that, too, but it is not sure.
         """
-        number = self.dimensions.of(rows)
+        number = 1 if self.dimensions.is_of_rows(rows, node) else self.dimensions.of(rows)
         if number is not None:
             return Layout.COLUMNS if number == 1 else Layout.MIXED
         outer = self.index.parents.get(node)
