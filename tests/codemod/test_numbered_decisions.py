@@ -94,3 +94,24 @@ def test_what_every_call_says_decides(test: str, calls: list[str], expected: boo
         after="\n".join(f"train(model, loader, optimizer, {call})" for call in calls),
     )
     assert ("COLL-RANKFLOW" in findings(text)) is expected
+
+
+@pytest.mark.parametrize(
+    ("put", "told_of"),
+    [
+        ("kept.extend(y.tolist())", True),  # as many as a share has
+        ("kept.extend(x[y > 0])", True),
+        ("kept.append(loss.item())", False),
+        ("kept.extend([loss.item(), epoch])", False),
+        ("kept.extend(range(3))", False),
+    ],
+)
+def test_how_much_a_list_has_decides(put: str, told_of: bool) -> None:
+    text = script(before="kept = []", batch_end=f"{put}\nif len(kept) > 20:\n    break")
+    assert ("COLL-RANKFLOW" in findings(text)) is told_of
+
+
+def test_how_much_a_set_has_goes_by_what_is_in_it() -> None:
+    text = script(before="seen = set()", batch_end="seen.update(y.tolist())\nif len(seen) == 3:\n    break")
+    assert "COLL-RANKFLOW" in findings(text)
+    assert "COLL-RANKFLOW" not in findings(text.replace("y.tolist()", "[epoch]"))

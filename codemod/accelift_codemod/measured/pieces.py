@@ -17,6 +17,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp)
 _TESTS = (ast.If, ast.While, ast.IfExp, ast.BoolOp, ast.UnaryOp)
 _SOMETIMES = (ast.If, ast.While, ast.For, ast.Try)
 _KEEPS_ON = frozenset("detach clone cpu to item tolist numpy copy".split())  # methods that give something
+_MANY = frozenset({"extend", "update"})  # methods that put several things into something
 _STEPS = 6
 # Variables, and whether it is about what they are filled with: as all that is asked has to be so, each is asked once.
 _Taken = set[tuple[str, bool]]
@@ -71,12 +72,24 @@ def alike(draft: Draft, read: ast.Name, local: set[str], steps: int = _STEPS, ta
 
 def filled_apart(draft: Draft, read: ast.Name, local: set[str]) -> bool:
     """Whether some processes surely may put something into the list in a variable, or take it out, that others do not:
-    `if loss > 1: hard.append(x)`."""
+    `if loss > 1: hard.append(x)`, or as much as a share has: `seen.extend(y.tolist())`. Into a set it may be anything.
+    """
     owner = draft.facts.index.scope(read).owner(read.id)
     fills = draft.facts.resolver.fills(owner, read.id) if owner is not None else None
     changes = [*(fill.node for fill in fills.entries), *fills.others] if fills is not None else []
     taken = {(read.id, True)}
+    whole = [c for c in changes if isinstance(c, ast.Call) and isinstance(c.func, ast.Attribute)]
+    whole = [c for c in whole if c.func.attr in _MANY or _is_set(draft, read)]  # type: ignore[attr-defined]
+    if any(_differs(a, local) and not as_many(draft, a, local - {read.id}) for c in whole for a in c.args):
+        return True
     return any(_is_chosen(draft, change, local, _STEPS, taken) for change in changes)
+
+
+def _is_set(draft: Draft, read: ast.Name) -> bool:
+    """Whether a variable holds a set, whose size says what is in it."""
+    values = [b.value for b in draft.facts.resolver.bindings(read)]
+    made = {draft.facts.resolver.builtin(v.func) for v in values if isinstance(v, ast.Call)}
+    return "set" in made or any(isinstance(v, (ast.Set, ast.SetComp)) for v in values)
 
 
 def numbers(draft: Draft, name: ast.Name, local: set[str]) -> bool:
