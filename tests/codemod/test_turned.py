@@ -131,6 +131,45 @@ def test_rows_that_are_divided_by_their_sums_stay_rows(of_rows: str, weighed: st
     assert findings(text) == codes
 
 
+INNER = """\
+class Centered(nn.Module):
+    def forward(self, x):
+        return x - x.mean({})
+
+
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Identity()
+
+    def forward(self, x):
+        return self.last(x)
+
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.layer = Inner(), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.layer(self.inner(x))
+
+
+def made():
+    return Centered()
+"""
+
+
+@pytest.mark.parametrize(("along", "codes"), [("0", ["LOSS-INBATCH"]), ("1, keepdim=True", [])])
+def test_layers_that_are_set_in_parts_of_a_network(along: str, codes: list[str]) -> None:
+    text = script(
+        definitions=INNER.format(along),
+        model="model = Outer()\nmodel.inner.last = made()\nmodel = model.to(device)",
+        forward=f"{ZERO}loss = F.cross_entropy(model(x), y)",
+    )
+    assert findings(text) == codes
+
+
 def test_samples_that_meet_themselves_but_for_the_first() -> None:
     forward = "out = model(x)\nloss = (out[1:] - out[1:].detach()).pow(2).mean()"
     assert findings(loss(forward)) == ["BATCH-PLACES"]  # each process leaves out the first of its share

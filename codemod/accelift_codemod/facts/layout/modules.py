@@ -291,6 +291,9 @@ class Modules:
                 found += (self.forward(v, arguments, keywords, call) for v in modules)
         if not found:
             return Layout.UNKNOWN
+        for binding in self.index.set_in(None, name):  # `model.encoder.layer = make()`
+            given_later = [v for v in self.resolver.values(binding.value) if v.role is Role.MODEL]
+            found += (self.forward(v, arguments, keywords, call) for v in given_later)
         joined = found[0]
         for other in found[1:]:
             joined = join(joined, other)
