@@ -66,6 +66,53 @@ SHARED = [
         "",
         "x, y = accelerator.split_batch(x, y)",
     ),
+    # what the bounds come to
+    (
+        "x, y = X[(k - 1) * 16 : k * 16], Y[(k - 1) * 16 : k * 16]",
+        {"loop": "for k in range(1, 5):", "batch_end": "seen = k"},
+        "",
+        "x, y = accelerator.split_batch(x, y)",
+    ),
+    (
+        "start, end = 4 + k * 16, 4 + 16 * (k + 1)\nx, y = X[start:end], Y[start:end]",
+        {"loop": "for k in range(4):"},
+        "",
+        "x, y = accelerator.split_batch(x, y)",
+    ),
+    (
+        "end = (k + 1) * 16\nif end > len(X):\n    end = len(X)\nx, y = X[k * 16 : end], Y[k * 16 : end]",
+        {"loop": "for k in range(5):"},
+        "",
+        "x, y = accelerator.split_batch(x, y)",
+    ),
+    (
+        "n = min(16, len(X) - i)\nx, y = X[i : i + n], Y[i : i + n]",
+        {},
+        "",
+        "x, y = accelerator.split_batch(x, y)",
+    ),
+    (
+        "x, y = part(X, k * 16, 16), part(Y, k * 16, 16)",
+        {
+            "loop": "for k in range(4):",
+            "definitions": "def part(data, at, n):\n    end = at + n\n    return data[at:end]",
+        },
+        "",
+        "x, y = accelerator.split_batch(x, y)",
+    ),
+    # numbers that follow from that of the loop are read later
+    (
+        "end = at + 16\nx, y = X[at:end], Y[at:end]",
+        {"epoch": "at = 0", "loop": "while at < len(X):", "batch_end": "at = end"},
+        "",
+        "x, y = accelerator.split_batch(x, y)",
+    ),
+    (
+        "start = k * 16\nend = min(start + 16, len(X))\nx, y = X[start:end], Y[start:end]",
+        {"loop": "for k in range(5):", "batch_end": "seen = end"},
+        "",
+        "x, y = accelerator.split_batch(x, y)",
+    ),
     # what is left in the end
     (
         "if i + 16 > len(X):\n    x, y = X[i:], Y[i:]\nelse:\n    x, y = X[i : i + 16], Y[i : i + 16]",
@@ -312,6 +359,27 @@ KEPT = [
         },
         "",
     ),
+    # bounds that come to something else, or follow from the rows
+    ({"loop": "for k in range(4):", "move": "x, y = X[(k - 1) * 16 : k * 8], Y[(k - 1) * 16 : k * 8]"}, ""),
+    ({"loop": "for k in range(4):", "move": "x, y = X[k * k * 16 : (k + 1) * (k + 1) * 16], Y"}, ""),
+    ({"loop": "for k in range(9):", "move": "at = k // 2 * 16\nx, y = X[at : at + 16], Y[at : at + 16]"}, ""),
+    (
+        {
+            "loop": "for k in range(4):",
+            "move": "end = (k + 1) * 16\nif end > len(X):\n    end = 70\nx, y = X[k * 16 : end], Y[k * 16 : end]",
+        },
+        "",
+    ),
+    (
+        {
+            "loop": "for k in range(4):",
+            "definitions": "def part(data, k):\n    return data[k * 16 : k * 16 + 16]",
+            "move": "x, y = part(X, k // 2), part(Y, k // 2)",
+        },
+        "",
+    ),
+    ({"move": f"{ROWS}\nend = i + len(rows)\nx, y = X[i : i + 16], Y[i : i + 16]", "batch_end": "seen = end"}, ""),
+    ({"move": f"last = Y[i]\n{ROWS}\n{TAKEN}", "batch_end": "seen = last"}, "cannot be followed what `last` is"),
     # loops that end where a process cannot know of
     (
         {"epoch": "i, loss = 0, torch.ones(1)", "loop": "while i < 70 and loss > 0.1:", "batch_end": "i += 16"},

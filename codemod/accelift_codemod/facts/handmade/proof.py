@@ -89,10 +89,11 @@ class Proof:
         """The variables that hold the batch after a statement, as far as they are read later."""
         place = node.body.index(end)
         env = step.before[place + 1] if place + 1 < len(step.before) else {}
+        numbers = self._numbers(step, node, place)
         names = []
         for name in dict.fromkeys(n for s in node.body[: place + 1] for n in stored(s)):
             layout = env.get(name, Layout.CONST)
-            if layout in HARMLESS or not self.read_later(node, end, name):
+            if layout in HARMLESS or name in numbers or not self.read_later(node, end, name):
                 continue
             if layout in (Layout.UNKNOWN, Layout.UNSURE):
                 raise NotProved(end, f"and it cannot be followed what `{name}` is")
@@ -102,6 +103,25 @@ class Proof:
         if not names:
             raise NotProved(end, "and nothing is computed from them")
         return tuple(names)
+
+    def _numbers(self, step: Step, node: ast.For | ast.While, place: int) -> set[str]:
+        """The variables that statements of a loop set to what follows from the numbers that it counts by alone."""
+        strides = Strides(self.resolver, node)
+        found = {strides.number, *strides.raised}
+        stored = [n for statement in node.body for n in walk(statement) if isinstance(n, ast.Name)]
+        for statement, env in zip(node.body[: place + 1], step.before, strict=False):
+            value = statement.value if isinstance(statement, ast.Assign) else None
+            calls = (n for n in walk(statement) if isinstance(n, (ast.Call, ast.Subscript)))
+            if value is None or any(found & {n.id for n in loads(c)} and not self._is_least(c) for c in calls):
+                continue
+            known = env | dict.fromkeys(found, Layout.CONST)
+            if self.layouts.read(value, known) in HARMLESS:
+                once = [n.id for n in stored if isinstance(n.ctx, ast.Store)]
+                found |= {name for name in stores(statement) if once.count(name) == 1}
+        return found
+
+    def _is_least(self, node: ast.Call | ast.Subscript) -> bool:
+        return isinstance(node, ast.Call) and self.resolver.builtin(node.func) in ("min", "max")
 
     def read_later(self, node: ast.For | ast.While, made: ast.stmt, name: str) -> bool:
         """Whether something reads a variable after the batch is complete; it must be the rest of the loop's body."""
