@@ -1006,6 +1006,82 @@ def test_samples_that_may_be_one_sequence(forward: str) -> None:
     assert "for one sequence" in unchanged(text, shard_manual=True).message
 
 
+# A loop that makes the state of a recurrent layer for its batch: what makes it, and what stands before the batch.
+READER = """\
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(8, 3, batch_first=True)
+
+    def forward(self, x, h):
+        out, h = self.rnn(x, h)
+        return out[:, -1], h
+
+    def begin(self, n):
+        return next(self.parameters()).data.new(1, n, 3).zero_()
+
+
+def begin(n):
+    return torch.zeros(1, n, 3, device=device)
+
+
+def told(n):
+    print("rows", n)
+    return n
+"""
+CARRY = {
+    **OPEN,
+    "definitions": READER,
+    "model": "model = Reader().to(device)",
+    "before": "size = 16",
+    "loop": "for i in range(0, 64, size):",
+    "move": "x, y = X[i : i + size], Y[i : i + size]",
+    "forward": "h = begin(size)\noptimizer.zero_grad()\nout, h = model(x, h)\nloss = F.cross_entropy(out, y)",
+}
+SPLIT = "size // accelerator.num_processes"
+MADE_STATES = [
+    ("begin(size)", f"begin({SPLIT})"),
+    ("torch.zeros(1, size, 3)", f"torch.zeros(1, {SPLIT}, 3)"),
+    ("torch.zeros((1, size, 3)).to(device)", f"torch.zeros((1, {SPLIT}, 3)).to(device)"),
+    ("x.data.new(1, size, 3).zero_()", f"x.data.new(1, {SPLIT}, 3).zero_()"),
+    ("model.begin(n=size)", f"accelerator.unwrap_model(model).begin(n={SPLIT})"),
+]
+OTHER_STATES = [
+    "torch.zeros(1, 8, 3)",
+    "torch.zeros(2, 3, size)[:1]",
+    "begin(told(size))",
+    "torch.zeros(1, size, 3).sum(1)",
+]
+
+
+@pytest.mark.parametrize(("made", "of_share"), MADE_STATES)
+def test_a_state_for_as_many_rows_as_a_share_has(made: str, of_share: str) -> None:
+    forward = CARRY["forward"].replace("begin(size)", made)
+    output = converted(script(**CARRY | {"forward": forward}), shard_manual=True)
+    assert (
+        f"h={of_share}".replace(" ", "") in re.sub(r"\s", "", output)
+        and "x, y = accelerator.split_batch(x, y)\n" in output
+    )
+    # before the batch is there; what else is told its size, is told that of the whole
+    first = {"move": f"h = begin(size)\ntold(size)\n{CARRY['move']}", "forward": forward.partition("\n")[2]}
+    output = converted(script(**CARRY | first), shard_manual=True)
+    assert f"h = begin({SPLIT})\n" in output and "told(size)\n" in output
+
+
+@pytest.mark.parametrize("made", OTHER_STATES)
+def test_a_state_for_other_rows(made: str) -> None:
+    text = script(**CARRY | {"forward": CARRY["forward"].replace("begin(size)", made)})
+    assert unchanged(text, shard_manual=True).code == "DATA-UNSHARDED"
+
+
+def test_what_is_no_state_is_not_divided() -> None:
+    """Of positions there are as many as steps, whatever the batch is; and a state may be made for all batches."""
+    forward = CARRY["forward"].replace("model(x, h)", "model(x + torch.zeros(1, size, 8), h)")
+    assert unchanged(script(**CARRY | {"forward": forward}), shard_manual=True).code == "DATA-UNSHARDED"
+    carried = {"epoch": "h = begin(size)", "forward": CARRY["forward"].replace("begin(size)", "h.detach()")}
+    assert unchanged(script(**CARRY | carried), shard_manual=True).code == "DATA-UNSHARDED"
+
+
 @pytest.mark.parametrize("forward", STATES)
 def test_states_that_may_be_of_the_whole_batch(forward: str) -> None:
     """What is lacking is the state, so nothing is said of sequences."""
@@ -1314,9 +1390,9 @@ def test_what_makes_a_loss_unknown_is_told() -> None:
     slots = {**OPEN, "move": f"{ROWS}\n{TAKEN}", "definitions": network, "imports": "from elsewhere import unknown"}
     found = unchanged(script(**slots), shard_manual=True)
     assert "`loss` is a mean or a sum over them, as `unknown(x)` cannot be followed" in found.message
-    sets_up = "self.layer.flatten_parameters()\n        x = x.data.new(x.size(0), 8).copy_(x)"
+    sets_up = "self.layer.flatten_parameters()\n        x = x.data.set_(x)"
     ready = {**slots, "definitions": network.replace("x = unknown(x)", sets_up)}
-    assert "as `x.data.new(x.size(0), 8)` cannot be followed" in unchanged(script(**ready), shard_manual=True).message
+    assert "as `x.data.set_(x)` cannot be followed" in unchanged(script(**ready), shard_manual=True).message
     known = {**slots, "definitions": network.replace("unknown(x)", "x.cumsum(0)")}
     assert "unknown" not in unchanged(script(**known), shard_manual=True).message
 

@@ -27,7 +27,7 @@ ROW_WISE = frozenset(
 # What makes a tensor of numbers that it is given.
 OF_NUMBERS = frozenset("tensor as_tensor new_tensor".split())
 # Methods that make a tensor of a size that they are told.
-NEW = frozenset({"new_zeros", "new_ones", "new_empty"})
+NEW = frozenset({"new_zeros", "new_ones", "new_empty", "new"})
 # What fills a tensor with random numbers.
 FILLS = frozenset("normal_ uniform_ random_ bernoulli_ exponential_ cauchy_ log_normal_ geometric_".split())
 # What tells of a tensor, and nothing of the numbers in it.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.handmade.steps import Step
-from accelift_codemod.facts.index import MARK
+from accelift_codemod.facts.index import MARK, position
 from accelift_codemod.plan import Edit, Finding, Need, Operation
 from accelift_codemod.rules import Rule
 
@@ -27,6 +27,9 @@ class Shard(Rule):
     draws is a batch, too (`z = torch.randn(n, 8)`); and noise, or constants, of as many rows as a batch belong to it
     (`real = torch.ones(n, 1)`). They are dealt where they are made, also when they are made again in the same
     iteration, as for the generator of a GAN.
+
+    A state of a recurrent layer that the loop makes for as many rows as it picks (`h = torch.zeros(1, n, 8)`,
+    `model.init_hidden(n)`) is made for a share: `n // accelerator.num_processes`.
 
     `split_batch` takes the batch that the main process made, so all processes train on one order of the data, and
     `backward` weights a last, smaller batch. On one process it returns the batch itself. If the loop hands its batches
@@ -69,6 +72,15 @@ for i in range(0, len(X), 32):
             if step.whole:
                 yield from self._whole(draft, step)
                 continue
+            for size in sorted(step.sizes, key=position):
+                yield draft.edit(
+                    _RULE,
+                    size,
+                    Operation.SURROUND,
+                    "a process computes its rows of the batch",
+                    "{} // {accelerator}.num_processes",
+                    need=Need.STRONG,
+                )
             made = {step.made or step.first: step.names, **step.again}
             for statement, variables in made.items():
                 names = ", ".join(variables)

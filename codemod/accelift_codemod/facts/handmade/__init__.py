@@ -178,15 +178,25 @@ class Handmade:
     # ---- one loop
 
     def _step(self, node: ast.For | ast.While) -> Step:
-        """One loop; noise that it draws in every iteration is a batch, or belongs to one that has as many rows."""
+        """One loop; noise that it draws in every iteration is a batch, or belongs to one that has as many rows, as do
+        states that it makes for them."""
         sized = self.layouts.sized
         sized.forget()
         plain = self._tried(node)
-        if plain.names or not sized.suppose():
-            return plain
-        drawn = self._tried(node)
+        asked = sized.asked(node)
+        if not plain.names and sized.suppose():
+            drawn = self._tried(node)
+            if drawn.names:
+                return drawn
         sized.forget()
-        return drawn if drawn.names else plain
+        if not plain.names and asked:
+            sized.counts = asked
+            stated = self._tried(node)
+            stated.sizes = frozenset(sized.states)
+            sized.forget()
+            if stated.names and not stated.whole:
+                return stated
+        return plain
 
     def _tried(self, node: ast.For | ast.While) -> Step:
         step = Step(BatchLoop(node, (), True, self.index.function(node), True))

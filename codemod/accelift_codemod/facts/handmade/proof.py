@@ -89,11 +89,11 @@ class Proof:
         """The variables that hold the batch after a statement, as far as they are read later."""
         place = node.body.index(end)
         env = step.before[place + 1] if place + 1 < len(step.before) else {}
-        numbers = self._numbers(step, node, place)
+        numbers, states = self._numbers(step, node, place), self._states(step, node, place)
         names = []
         for name in dict.fromkeys(n for s in node.body[: place + 1] for n in stored(s)):
             layout = env.get(name, Layout.CONST)
-            if layout in HARMLESS or name in numbers or not self.read_later(node, end, name):
+            if layout in HARMLESS or name in numbers | states or not self.read_later(node, end, name):
                 continue
             if layout in (Layout.UNKNOWN, Layout.UNSURE):
                 raise NotProved(end, f"and it cannot be followed what `{name}` is")
@@ -118,6 +118,17 @@ class Proof:
             if self.layouts.read(value, known) in HARMLESS:
                 once = [n.id for n in stored if isinstance(n.ctx, ast.Store)]
                 found |= {name for name in stores(statement) if once.count(name) == 1}
+        return found
+
+    def _states(self, step: Step, node: ast.For | ast.While, place: int) -> set[str]:
+        """The variables that are set, before the batch is shared out, to states for as many rows as a share has."""
+        found: set[str] = set()
+        for statement, env in zip(node.body[: place + 1], step.before, strict=False):
+            told = any(n in self.layouts.sized.states for n in walk(statement)) and isinstance(statement, ast.Assign)
+            if told and all(env.get(n.id, Layout.CONST) in HARMLESS for n in loads(statement)):
+                found |= stores(statement)
+            else:
+                found -= stores(statement)
         return found
 
     def _is_least(self, node: ast.Call | ast.Subscript) -> bool:

@@ -36,7 +36,8 @@ class Step:
     `picks` are the expressions that pick the rows of its batches. If they can be shared out, the variables `names` hold
     them after the statement `made`, and all that is computed from these is computed row by row, up to losses that are
     means or sums over the rows; else `obstacle` says why not. The statements `again` make as many rows once more, as
-    new noise for a generator, in the variables beside them. Without picks, if every step computes on the same data and
+    new noise for a generator, in the variables beside them; `sizes` say how many rows the batch has, where states are
+    made for it. Without picks, if every step computes on the same data and
     the rows of these can be shared out before the loop, `whole` are the variables that hold them, with their reads;
     what stands `apart` looks at all of them, and `gathered` are computed for each row and used after the loop, for all
     of them. If the loop hands its batches to a `function` that trains on them, `names` are parameters of that.
@@ -49,6 +50,7 @@ class Step:
     names: tuple[str, ...] = ()
     made: ast.stmt | None = None
     again: dict[ast.stmt, tuple[str, ...]] = field(default_factory=dict)
+    sizes: frozenset[ast.AST] = frozenset()
     whole: dict[str, list[ast.Name]] = field(default_factory=dict)
     apart: frozenset[ast.AST] = frozenset()
     gathered: tuple[str, ...] = ()

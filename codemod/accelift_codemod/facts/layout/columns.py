@@ -11,6 +11,7 @@ from accelift_codemod.facts.signatures import argument
 
 _TOTALS = {"mean": Layout.MEAN, "sum": Layout.SUM, "weighted": Layout.WEIGHTED}
 _SAMPLES = 1  # their dimension
+_KEEPS = frozenset("neg detach clone contiguous zero_ fill_ requires_grad_".split())  # what leaves it there
 
 
 def over_samples(name: str) -> Layout:
@@ -20,7 +21,7 @@ def over_samples(name: str) -> Layout:
 
 def columns(name: str, call: ast.Call, offset: int, rank: int | None = None) -> Shape:
     """The layout of what a function makes of one such tensor and of numbers."""
-    if name in ops.CURVED or name in ("neg", "detach", "clone"):
+    if name in ops.CURVED or name in _KEEPS:
         return Layout.COLUMNS
     if name in ("view", "reshape") and rank == 2 and _cuts_across(call.args[offset:]):
         return Layout.MIXED

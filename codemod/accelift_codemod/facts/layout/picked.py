@@ -122,7 +122,7 @@ class Picked(Layouts):
 
     def _pick(self, node: ast.expr, rows: str) -> Shape:
         self.picks[node] = rows
-        self.sized.picked.add(rows)
+        self.sized.pick(node, rows, rows.removeprefix("slice of ").removeprefix("size ") if rows[:1] == "s" else "")
         return Layout.ROWS
 
     def step(self, statement: ast.stmt, env: Environment, frame: Frame | None = None) -> None:
@@ -214,6 +214,8 @@ class Picked(Layouts):
     def read(
         self, node: ast.expr | None, env: Environment, frame: Frame | None = None, trusted: ast.expr | None = None
     ) -> Shape:
+        if node in self.sized.counts:
+            return Layout.COUNT
         found = super().read(node, env, frame, trusted)
         if found in (Layout.UNKNOWN, Layout.UNSURE) and node is not None:
             self._lost.append(node)
@@ -270,6 +272,11 @@ class Picked(Layouts):
         return Layout.ROWS if self._of_row(node.elt, stores(first.target), env) else Layout.UNKNOWN
 
     def _call(self, call: ast.Call, env: Environment, frame: Frame) -> Shape:
+        found = self._called(call, env, frame)
+        again = self.sized.counts and self.sized.makes_states(call, _columns(found))
+        return self._called(call, env, frame) if again else found
+
+    def _called(self, call: ast.Call, env: Environment, frame: Frame) -> Shape:
         qualified = self.resolver.qualified(call.func) or ""
         if self._parameters(call, frame):
             return Layout.CONST
@@ -312,7 +319,7 @@ class Picked(Layouts):
         """What a call that draws, or makes as many rows as it is told, returns; None if it does neither."""
         module, _, name = qualified.rpartition(".")
         sizes = list(call.args)
-        if not qualified and isinstance(call.func, ast.Attribute) and call.func.attr in torch_ops.NEW:
+        if isinstance(call.func, ast.Attribute) and self.sized.is_new(call):
             return self._made(sizes, env, frame) if self.read(call.func.value, env, frame) in _TENSORS else None
         if module == "torch" and name in torch_ops.SIZED - {"randint"}:
             made = self._made(sizes, env, frame)
@@ -439,7 +446,7 @@ def _counts(node: ast.expr) -> bool:
 
 
 def _columns(value: Shape) -> bool:
-    return all(map(_columns, value)) if isinstance(value, tuple) else value is Layout.COLUMNS
+    return bool(value) and all(map(_columns, value)) if isinstance(value, tuple) else value is Layout.COLUMNS
 
 
 def _without_rows(value: Shape) -> bool:

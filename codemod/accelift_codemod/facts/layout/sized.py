@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.effects import loads
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout.algebra import FIXED, Environment, Layout
 from accelift_codemod.facts.layout.plain import is_number
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.signatures import argument
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
 if TYPE_CHECKING:
@@ -23,7 +26,9 @@ _JOINS = frozenset("torch.cat torch.hstack torch.stack torch.where torch.lerp to
 class Sized:
     """Tells which of them have `rows` rows, in plain assignments of the loop that is `within`.
 
-    At first there are none: it notes what such assignments make, and how many rows are `picked` otherwise.
+    At first there are none: it notes what such assignments make, and how many rows are `picked` otherwise. The same of
+    arguments that may be the number of rows of a batch: `counts` are those, with their calls, `states` those of calls
+    that make states for as many rows.
     """
 
     def __init__(self, picked: Picked) -> None:
@@ -31,20 +36,60 @@ class Sized:
         self.resolver = picked.resolver
         self.within: ast.AST | None = None
         self.rows = ""
+        self.counts: dict[ast.AST, ast.Call] = {}
+        self.states: set[ast.AST] = set()
         self.picked: set[str] = set()
+        self._told: set[str] = set()  # what may say how many rows are picked
         self._noise: dict[str, bool] = {}  # by the number of rows of what is made: whether that may be a batch of noise
 
     def forget(self) -> None:
         """Begin with a loop."""
         self.rows = ""
+        self.counts = {}
+        self.states = set()
         self.picked = set()
+        self._told = set()
         self._noise = {}
+
+    def pick(self, node: ast.expr, rows: str, size: str) -> None:
+        """Note what picks rows, what their number depends on, and the code for the most that there are."""
+        self.picked.add(rows)
+        self._told |= {size} if size else {ast.unparse(n) for n in arguments(node)}
 
     def suppose(self) -> bool:
         """From now on, take what is made for rows if it has as many as what is picked; or else as noise has."""
         found = [rows for rows, noise in self._noise.items() if rows in self.picked or (noise and not self.picked)]
         self.rows = found[0] if len(found) == 1 else ""
         return bool(self.rows)
+
+    def asked(self, loop: ast.For | ast.While) -> dict[ast.AST, ast.Call]:
+        """The arguments in a loop that may be the number of rows, where a tensor is made, or a function is told it."""
+        found: dict[ast.AST, ast.Call] = {}
+        for call in (n for statement in loop.body for n in walk(statement) if isinstance(n, ast.Call)):
+            module, _, name = (self.resolver.qualified(call.func) or "").rpartition(".")
+            sizes: list[ast.expr] = arguments(call) if isinstance(self.resolver.callee(call), FUNCTIONS) else []
+            if self.is_new(call) or (module == "torch" and name in torch_ops.SIZED):
+                shape = call.args[:1]
+                sizes = shape[0].elts if shape and isinstance(shape[0], (ast.Tuple, ast.List)) else call.args
+                sizes = sizes[1:2]  # (layers, rows, features)
+            found.update((size, call) for size in sizes if ast.unparse(size) in self._told)
+        return found
+
+    def makes_states(self, call: ast.Call, states: bool) -> bool:
+        """Note whether a call makes states where it is told the number of rows; whether it has to be read anew, as it
+        makes something else."""
+        told = [size for size, of in self.counts.items() if of is call]
+        if states:
+            self.states.update(told)
+            return False
+        for size in told:
+            del self.counts[size]
+        return bool(told)
+
+    def is_new(self, call: ast.Call) -> bool:
+        """Whether a call makes a tensor of a size, on the device of another one: `x.new_zeros(2, 8)`."""
+        method = isinstance(call.func, ast.Attribute) and call.func.attr in torch_ops.NEW
+        return method and not self.resolver.qualified(call.func) and self.resolver.callee(call) is None
 
     def of(self, call: ast.Call, sizes: list[ast.expr], env: Environment) -> str | None:
         """How many rows a call makes that is told sizes, the same each time; None if it makes no rows."""
@@ -76,6 +121,11 @@ class Sized:
             and self.layouts.read(part, env) is Layout.CONST
             for part in parts
         )
+
+
+def arguments(node: ast.AST) -> list[ast.expr]:
+    """What a call is given; nothing, if a node is none."""
+    return [*node.args, *(k.value for k in node.keywords)] if isinstance(node, ast.Call) else []
 
 
 def shape_drawn(call: ast.Call, name: str) -> list[ast.expr]:
