@@ -136,6 +136,12 @@ SHARED = [
     # nothing but its number ends a loop
     (f"{ROWS}\n{TAKEN}", {"epoch": "i = 0", "loop": "while i < len(X):", "batch_end": "i += 16"}, ROWS, DEALT),
     (f"{ROWS}\n{TAKEN}", {"epoch": "i = 0", "loop": "while i + 16 < 70:", "batch_end": "i = i + 16"}, ROWS, DEALT),
+    (
+        f"rows = torch.randint(70, (16,))\n{TAKEN}",
+        {"epoch": "n = 0", "loop": "while True:", "batch_end": "n += 1\nif n > 9:\n    break"},
+        "rows = torch.randint(70, (16,))",
+        DEALT,
+    ),
     # a number that each iteration raises, and that may begin again; an order that is drawn in the loop
     (
         "x, y = X[at : at + 16], Y[at : at + 16]",
@@ -1420,7 +1426,17 @@ def batches(inputs, targets, size):
     for rows in order.split(size):
         yield inputs[rows], targets[rows]
 """
+LISTED = """\
+def batches(inputs, targets, size):
+    found = []
+    for i in range(0, len(inputs), size):
+        found.append((inputs[i : i + size], targets[i : i + size]))
+    return found
+"""
 DEALERS = [
+    (LISTED, "for x, y in batches(X, Y, 16):", "", "x, y"),
+    ("", "for x, y in [(X[i : i + 16], Y[i : i + 16]) for i in range(0, 70, 16)]:", "", "x, y"),
+    ("", "for rows in [order[k * 16 : (k + 1) * 16] for k in range(4)]:", "x, y = X[rows], Y[rows]", "rows"),
     (PIECES, "for x, y in batches(X, Y, 16):", "", "x, y"),
     (BATCHES, "for x, y in batches(X, Y, 16):", "", "x, y"),
     (COUNTING, "for x, y in batches(X, Y, 16):", "", "x, y"),
@@ -1442,7 +1458,30 @@ def test_batches_that_are_dealt(definitions: str, loop: str, move: str, names: s
     assert found.code == "DATA-UNSHARDED" and "--shard-manual" in found.remedy
 
 
+KEPT_BATCHES = [
+    ("batches(X, Y, 16)", "for n, (x, y) in enumerate(kept):", ""),
+    ("[(X[i : i + 16], Y[i : i + 16]) for i in range(0, 70, 16)]", "for x, y in kept:", "random.shuffle(kept)"),
+    ("X.split(16)", "for x, y in zip(kept, Y.split(16)):", "total = len(kept)"),
+]
+
+
+@pytest.mark.parametrize(("made", "loop", "epoch"), KEPT_BATCHES)
+def test_batches_that_a_variable_holds(made: str, loop: str, epoch: str) -> None:
+    slots = {**OPEN, "definitions": LISTED, "imports": "import random", "before": f"kept = {made}", "move": ""}
+    output = converted(script(**slots | {"epoch": epoch, "loop": loop}), shard_manual=True)
+    assert f"    {loop}\n        x, y = accelerator.split_batch(x, y)\n" in output
+    for other in ("kept.pop()", "kept[0] = kept[1]", "change(kept)", "kept = kept[1:]"):
+        text = script(**slots | {"epoch": other, "loop": loop})
+        assert unchanged(text, shard_manual=True).code in ("DATA-UNSHARDED", "LOADER-UNKNOWN")
+
+
 NOT_DEALT = [
+    (LISTED.replace("found.append", "if i:\n            found.append"), "for x, y in batches(X, Y, 16):", ""),
+    (LISTED.replace("    return", "    found.pop()\n    return"), "for x, y in batches(X, Y, 16):", ""),
+    (LISTED.replace("i + size", "i + 2 * size"), "for x, y in batches(X, Y, 16):", ""),
+    ("", "for x, y in [(X[i : i + 16], Y[i : i + 16]) for i in range(0, 70, 8)]:", ""),
+    ("", "for x, y in [(X[i : i + 16], Y[i : i + 16]) for i in range(0, 70, 16) if i in kept]:", ""),
+    ("", "for x, y in [(X[i], Y[i]) for i in range(70)]:", ""),
     ("", "for x, y in zip(X, Y):", ""),
     ("", "for x, y in zip(X.split(16), Y.chunk(16)):", ""),
     ("", "for x, y in zip(X.split(16, dim=1), Y.split(16)):", ""),

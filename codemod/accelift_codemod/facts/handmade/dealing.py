@@ -6,7 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import library
-from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts.effects import appended, stores
+from accelift_codemod.facts.index import FUNCTIONS, Function, How
 from accelift_codemod.facts.layout import Layout, Picked, Shape
 from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.layout.products import integer
@@ -16,6 +17,7 @@ from accelift_codemod.facts.tree import walk
 if TYPE_CHECKING:
     from accelift_codemod.facts.handmade import Handmade
 
+_SHUFFLES = frozenset({"random.shuffle", "numpy.random.shuffle"})
 _CUTS = frozenset({"split", "chunk", "array_split", "tensor_split"})
 
 
@@ -31,6 +33,11 @@ class Dealing:
 
     def of(self, node: ast.expr) -> Shape:
         """The layout of what iterating over an expression deals; UNKNOWN if that is not known."""
+        if isinstance(node, ast.Name):
+            kept = self._kept(node)
+            return self.of(kept) if kept is not None else Layout.UNKNOWN
+        if isinstance(node, (ast.ListComp, ast.GeneratorExp)) and len(node.generators) == 1:
+            return self._made(node, node.elt) if not node.generators[0].ifs else Layout.UNKNOWN
         if not isinstance(node, ast.Call) or (not node.args and self.resolver.callee(node) is None):
             return self._cut(node) if isinstance(node, ast.Call) else Layout.UNKNOWN
         builtin = self.resolver.builtin(node.func)
@@ -42,6 +49,23 @@ class Dealing:
             return self.of(node.args[0])
         function = self.resolver.callee(node)
         return self._generated(node, function) if isinstance(function, FUNCTIONS) else self._cut(node)
+
+    def _kept(self, name: ast.Name) -> ast.expr | None:
+        """What makes the batches that a variable holds, if nothing does anything to them but change their order."""
+        owner = self.index.scope(name).owner(name.id)
+        bindings = owner.bindings[name.id] if owner is not None else []
+        if owner is None or len(bindings) != 1 or bindings[0].how is not How.ASSIGN or bindings[0].path:
+            return None
+        loads = self.handmade.facts.loads(owner, name.id)
+        return bindings[0].value if all(map(self._only_gone_over, loads)) else None
+
+    def _only_gone_over(self, name: ast.Name) -> bool:
+        """Whether a variable is read as what a loop goes over, for its length, or to be shuffled."""
+        call = self.index.parents.get(name)
+        if isinstance(call, ast.Call):
+            function = self.resolver.builtin(call.func) or self.resolver.qualified(call.func) or ""
+            return function in ("len", "zip", "enumerate", *library.ITERATES, *_SHUFFLES) and name in call.args
+        return isinstance(call, (ast.For, ast.comprehension)) and name is call.iter
 
     def _cut(self, call: ast.Call) -> Shape:
         """Pieces of data: `order.split(16)`, `torch.chunk(x, 4)`."""
@@ -65,29 +89,60 @@ class Dealing:
         return Layout.ROWS
 
     def _generated(self, call: ast.Call, function: Function) -> Shape:
-        """What a generator of the script yields, in its only loop, at one place that every iteration comes to."""
-        yields = [n for n in walk(function) if isinstance(n, (ast.Yield, ast.YieldFrom))]
+        """What a function of the script yields, or puts into the list that it returns, in its only loop, at one place
+        that every iteration comes to."""
+        statement, value = self._put(function)
         given = self.resolver.bind(call, function)
-        if given is None or len(yields) != 1 or not isinstance(yields[0], ast.Yield):
+        loop = next(iter(self.index.enclosing_loops(statement)), None) if statement is not None else None
+        if value is None or given is None or not isinstance(loop, (ast.For, ast.While)):
             return Layout.UNKNOWN
-        loop = next(iter(self.index.enclosing_loops(yields[0])), None)
-        if not isinstance(loop, (ast.For, ast.While)):
+        if statement not in loop.body or loop not in function.body:
             return Layout.UNKNOWN
-        statement = self.index.statement(yields[0])
-        if statement not in loop.body or not isinstance(statement, ast.Expr) or loop not in function.body:
+        if any(self.layouts.read(one, {}) not in FIXED for one in given.values()):
             return Layout.UNKNOWN
-        if any(self.layouts.read(value, {}) not in FIXED for value in given.values()):
-            return Layout.UNKNOWN
-        start, cut = self.handmade.start(loop), None
-        if isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) and self._cut(loop.iter) is Layout.ROWS:
-            cut = loop.iter  # `for rows in order.split(16)`
-            self.layouts.assign(loop.target, Layout.ROWS, start)
-        if self.layouts.decided_by_chance(function, cut) or self._skips(loop):
+        return self._made(loop, value, function)
+
+    def _put(self, function: Function) -> tuple[ast.stmt | None, ast.expr | None]:
+        """The only statement of a function that yields something, or appends it to the list that it returns."""
+        nodes = list(walk(function))
+        yields = [n for n in nodes if isinstance(n, (ast.Yield, ast.YieldFrom))]
+        if yields:
+            statement = self.index.statement(yields[0])
+            plain = len(yields) == 1 and isinstance(yields[0], ast.Yield) and isinstance(statement, ast.Expr)
+            return (statement, yields[0].value) if plain else (None, None)
+        returns = [n.value for n in nodes if isinstance(n, ast.Return)]
+        listed = returns[0] if len(returns) == 1 else None
+        found = [(n, put[1]) for n in nodes if isinstance(n, ast.stmt) and (put := appended(n)) is not None]
+        if not isinstance(listed, ast.Name) or len(found) != 1:
+            return None, None
+        uses = [n for n in nodes if isinstance(n, ast.Name) and n.id == listed.id]
+        begun = [b.value for b in self.resolver.bindings(listed)]
+        empty = len(begun) == 1 and isinstance(begun[0], ast.List) and not begun[0].elts
+        return found[0] if empty and len(uses) == 3 and appended(found[0][0])[0] == listed.id else (None, None)  # type: ignore[index]
+
+    def _made(
+        self,
+        loop: ast.For | ast.While | ast.ListComp | ast.GeneratorExp,
+        value: ast.expr,
+        function: Function | None = None,
+    ) -> Shape:
+        """What a loop of a function, or a comprehension, makes in each iteration."""
+        header = loop.generators[0] if isinstance(loop, (ast.ListComp, ast.GeneratorExp)) else loop
+        begun = self.handmade.start(loop) if isinstance(loop, (ast.For, ast.While)) else {}
+        cut = None
+        if isinstance(header, (ast.For, ast.comprehension)):
+            begun |= dict.fromkeys(stores(header.target), Layout.UNKNOWN)
+            if isinstance(header.iter, ast.Call) and self._cut(header.iter) is Layout.ROWS:
+                cut = header.iter  # `for rows in order.split(16)`
+                self.layouts.assign(header.target, Layout.ROWS, begun)
+        body = loop.body if isinstance(loop, (ast.For, ast.While)) else []
+        skips = isinstance(loop, (ast.For, ast.While)) and self._skips(loop)
+        if self.layouts.decided_by_chance(function or loop, cut) or skips:
             self.picks.clear()
             return Layout.UNKNOWN  # the processes might not be dealt as many batches
         self.layouts.begin(loop)
-        env = self.layouts.before(statement, loop.body, start) or {}
-        found = self.layouts.read(yields[0].value, env)
+        env = (self.layouts.before(value, body, begun) or {}) if body else begun
+        found = self.layouts.read(value, env)
         self.picks.update(self.layouts.picks)
         return found
 

@@ -71,8 +71,9 @@ class Proof:
             self.loss(step, call)
 
     def lasts(self, node: ast.For | ast.While) -> bool:
-        """Whether a loop has as many iterations on every process: nothing but its number decides that it ends."""
-        if isinstance(node, ast.For):
+        """Whether a loop has as many iterations on every process: nothing but its number decides that it ends, or what
+        it leaves by, which is looked at wherever a process decides."""
+        if isinstance(node, ast.For) or (isinstance(node.test, ast.Constant) and node.test.value):
             return True
         strides = Strides(self.resolver, node)
         counted = strides.number

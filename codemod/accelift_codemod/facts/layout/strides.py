@@ -16,6 +16,7 @@ from accelift_codemod.facts.tree import walk
 
 _ONE = polynomials.number(1)
 _MOST_STEPS = 8
+_FOR = (ast.For, ast.comprehension)
 
 
 class Strides:
@@ -26,8 +27,10 @@ class Strides:
         self.loop = loop
         self.raised: dict[str, ast.stmt] = {}  # the statement that raises a variable
         self._bound = {name for s in getattr(loop, "body", ()) for name in stores(s)}
+        comprehended = isinstance(loop, (ast.ListComp, ast.GeneratorExp))
+        self._header = loop.generators[0] if comprehended else loop  # type: ignore[union-attr]
         raised = self._raised(loop)
-        counted = self._counts(loop) if isinstance(loop, ast.For) else next(iter(raised), ("", _ONE))
+        counted = self._counts(self._header) if isinstance(self._header, _FOR) else next(iter(raised), ("", _ONE))
         self.number = counted[0]
         self._steps: dict[str, Polynomial] = dict((*raised, counted))
 
@@ -71,7 +74,8 @@ class Strides:
         """What a variable is bound to, unless it is a number of the loop; another one of that name is told apart."""
         scope = self.resolver.index.scope
         named = self.loop is not None and isinstance(node, ast.Name) and node.id == number
-        if named and scope(node).owner(number) is scope(self.loop).owner(number):  # type: ignore[arg-type]
+        header = self._header.target if isinstance(self._header, _FOR) else self._header
+        if named and scope(node).owner(number) is scope(header).owner(number):  # type: ignore[arg-type]
             return None
         return self._meant(node) or (ast.Constant(f"{number} of a function") if named else None)
 
@@ -168,7 +172,7 @@ class Strides:
         again = isinstance(self.loop, ast.For)
         return not all(again and isinstance(s, ast.Assign) and isinstance(s.value, ast.Constant) for s in others)
 
-    def _counts(self, loop: ast.For) -> tuple[str, Polynomial]:
+    def _counts(self, loop: ast.For | ast.comprehension) -> tuple[str, Polynomial]:
         """The variable that a loop over a range counts with, and the step."""
         target, node = loop.target, loop.iter
         while isinstance(node, ast.Call) and node.args:
