@@ -1458,6 +1458,23 @@ def test_batches_that_are_dealt(definitions: str, loop: str, move: str, names: s
     assert found.code == "DATA-UNSHARDED" and "--shard-manual" in found.remedy
 
 
+STREAM = """\
+def stream(inputs, targets, size):
+    while True:
+        rows = torch.randint(0, len(inputs), (size,))
+        yield inputs[rows], targets[rows]
+"""
+
+
+def test_the_next_batch_of_a_generator_of_the_script() -> None:
+    slots = {**OPEN, "definitions": STREAM, "before": "batches = stream(X, Y, 16)", "loop": "for _ in range(9):"}
+    output = converted(script(**slots, move="x, y = next(batches)"), shard_manual=True)
+    assert "x, y = next(batches)\n        x, y = accelerator.split_batch(x, y)\n" in output
+    for other in ({"before": "batches = iter(zip(X, Y))"}, {"batch_end": "batches.send(loss)"}):
+        found = unchanged(script(**slots | {"move": "x, y = next(batches)"} | other), shard_manual=True)
+        assert found.code == "DATA-UNSHARDED"
+
+
 KEPT_BATCHES = [
     ("batches(X, Y, 16)", "for n, (x, y) in enumerate(kept):", ""),
     ("[(X[i : i + 16], Y[i : i + 16]) for i in range(0, 70, 16)]", "for x, y in kept:", "random.shuffle(kept)"),

@@ -280,6 +280,8 @@ class Picked(Layouts):
         qualified = self.resolver.qualified(call.func) or ""
         if self._parameters(call, frame):
             return Layout.CONST
+        if self.resolver.builtin(call.func) in _FOREIGN:
+            return Layout.UNKNOWN
         if flattened(call) and self.read(call.func.value, env, frame) is Layout.ROWS:  # type: ignore[attr-defined]
             return Layout.ROWS
         drawn = self._drawn(call, qualified, env, frame)

@@ -74,7 +74,11 @@ class Sources:
         return None if self._learns(call) or self._is_told(call, loop) else call
 
     def _deals(self, call: ast.Call) -> bool:
-        """Whether a call is one of a function that is not known: of the script, or of an object of it."""
+        """Whether a call is one of a function that is not known: of the script, or of an object of it; or the next of
+        what a generator of the script yields."""
+        generated = self._generator(call)
+        if generated is not None:
+            return self._deals(generated)
         if any(v.role not in _PLAIN for v in self.resolver.values(call)):
             return False
         qualified = self.resolver.qualified(call.func) or ""
@@ -90,6 +94,15 @@ class Sources:
         root = _root(call)
         unchanging = isinstance(call.func, ast.Attribute) and call.func.attr not in self.picked.methods
         return unchanging and isinstance(root, ast.Name) and not self._is_network(root)
+
+    def _generator(self, call: ast.Call) -> ast.Call | None:
+        """The call of the generator of which something takes the next: `next(stream)`."""
+        stream = call.args[0] if self.resolver.builtin(call.func) == "next" and len(call.args) == 1 else None
+        bindings = self.resolver.bindings(stream) if isinstance(stream, ast.Name) else []
+        made = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
+        function = self.resolver.callee(made) if isinstance(made, ast.Call) else None
+        generates = function is not None and any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(function))
+        return made if generates and isinstance(made, ast.Call) else None
 
     def _numbered(self, call: ast.Call) -> bool:
         """Whether a call is told a number greater than one, the same each time: how many samples there are to be."""
@@ -196,6 +209,7 @@ class Sources:
         """Whether the loop hands on what it computes to the object that deals, or to what the function reads."""
         root, function = _root(call), self.resolver.callee(call)
         read = {root.id} if isinstance(root, ast.Name) else set()
+        read |= {n.id for n in loads(call) if self._generator(call) is not None}
         if isinstance(function, FUNCTIONS):
             read |= {n.id for n in walk(function) if isinstance(n, ast.Name) and self._is_outer(n, function)}
         computed = {name for statement in loop.body for name in stores(statement)}
