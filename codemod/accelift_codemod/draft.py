@@ -196,7 +196,7 @@ class Draft:
         """
         waited: set[ast.stmt] = set()
         for read, statement in ((r, s) for r in reads for s in ([around] if around is not None else self.asking(r))):
-            waits = any(map(waiting.is_wait, self.edits_at(statement)))
+            waits = any(map(waiting.is_wait, self.edits_at(statement))) or waiting.is_handling(self, statement)
             if statement not in waited and not waits and not self.guarded(read):
                 waited.add(statement)
                 told = "the main process may still be writing what is read here, and nothing waits for it"

@@ -33,6 +33,13 @@ def test_downloads(imports: str, line: str) -> None:
     assert findings(script(data=line, **slots)) == []
 
 
+@pytest.mark.parametrize("error", ["RuntimeError", "Exception", "(OSError, ValueError)"])
+def test_what_is_downloaded_where_it_was_missing(error: str) -> None:
+    """A process that comes later finds it, and would not come to where the first one waits."""
+    line = f'try:\n    data = datasets.MNIST("d")\nexcept {error}:\n    {MNIST}'
+    assert converted(script(data=line, from_imports=DATASETS)) == lifted(data=first(line), from_imports=DATASETS)
+
+
 @pytest.mark.parametrize(
     ("between", "guards"), [("", 1), ("# the test set\n", 1), ("#%%\n", 2), ("# %% [markdown]\n", 2), ("# In[3]:\n", 2)]
 )

@@ -252,6 +252,14 @@ def test_a_temporary_name_in_a_folder_of_the_script_is_a_result() -> None:
     assert converted(script(imports=OWN, before=before)) == lifted(imports=OWN, before=f"{made}\n{guarded(line)}")
 
 
+def test_every_process_removes_what_it_has_made_itself_wherever_it_lies() -> None:
+    made = "handle, path = tempfile.mkstemp(dir='runs')"
+    before = f"{made}\nos.replace(path, 'a')\nif os.path.exists(path):\n    os.remove(path)"
+    once = guarded("os.replace(path, 'a')")
+    after = f"{made}\n{once}\nif os.path.exists(path):\n    os.remove(path)"
+    assert converted(script(imports=OWN, before=before)) == lifted(imports=OWN, before=after)
+
+
 def test_what_is_flushed_with_what_is_written() -> None:
     both = 'sys.stdout.write("x")\nsys.stdout.flush()'
     after = 'if accelerator.is_main_process:\n    sys.stdout.write("x")\n    sys.stdout.flush()'

@@ -155,6 +155,18 @@ def test_loading_what_was_saved() -> None:
     assert converted(script(after=before)) == lifted(after=after)
 
 
+def test_nobody_waits_where_something_has_failed_for_some() -> None:
+    """The link is the main process's alone, and so is what is done instead."""
+    link = 'os.symlink("m.pt", "last.pt")'
+    caught = 'except OSError:\n    {}save(torch.load("m.pt"), "last.pt")'
+    before = f'torch.save(model.state_dict(), "m.pt")\ntry:\n    {link}\n{caught.format("torch.")}'
+    after = (
+        f'accelerator.save({STATE}, "m.pt")\ntry:\n    if accelerator.is_main_process:\n        {link}\n'
+        f"{caught.format('accelerator.')}"
+    )
+    assert converted(script(imports="import os", after=before)) == lifted(imports="import os", after=after)
+
+
 @pytest.mark.parametrize(
     "line",
     ['state = torch.load("m.pt") if data else None', 'if torch.load("m.pt"):\n    pass'],

@@ -29,6 +29,7 @@ _OF_ONE_PATH |= dict.fromkeys("json.dump pickle.dump yaml.dump yaml.safe_dump".s
 _OF_PATHS = frozenset("mkdir rmdir touch unlink write_bytes write_text".split())
 _REMOVES = frozenset("remove removedirs rmdir rmtree unlink".split())
 _LOOKS = library.READS | library.ASKS_OF | library.LISTS | {"os.close", "os.fdopen", "torch.load"}
+_MADE = frozenset({"tempfile.mkdtemp", "tempfile.mkstemp"})
 _FLEETING = frozenset({"tempfile.NamedTemporaryFile", "tempfile.TemporaryDirectory"})  # unless they are told to stay
 _SAME_PLACE = frozenset("os.fspath os.path.abspath os.path.join os.path.realpath pathlib.Path".split())
 _STEPS = 8  # variables that a path is handed through
@@ -45,7 +46,21 @@ def is_apart(facts: Facts, call: ast.Call) -> bool:
     no other process has anything to do with it."""
     path = _path(facts, call)
     made = _temporary(facts, path) if path is not None else ()
+    if path is not None and made and _removes(facts, call) and _is_itself(facts, path):
+        return True  # wherever it lies, each process has one
     return bool(made) and not any(_is_shared(facts, one) for one in made)
+
+
+def _removes(facts: Facts, call: ast.Call) -> bool:
+    name = facts.resolver.qualified(call.func) or (call.func.attr if isinstance(call.func, ast.Attribute) else "")
+    return name.rpartition(".")[2] in _REMOVES
+
+
+def _is_itself(facts: Facts, path: ast.expr) -> bool:
+    """Whether a path is that of what `tempfile` has surely made, and not of something in it."""
+    bindings = facts.resolver.bindings(path) if isinstance(path, ast.Name) else []
+    made = [b.value for b in bindings if isinstance(b.value, ast.Call)]
+    return bool(made) and len(made) == len(bindings) and all(facts.resolver.qualified(m.func) in _MADE for m in made)
 
 
 def _path(facts: Facts, call: ast.Call) -> ast.expr | None:

@@ -272,7 +272,8 @@ class Caches:
         return isinstance(given, ast.Constant) and given.value is False
 
     def _with_test(self, statement: ast.stmt) -> ast.stmt:
-        """The statement, or the outermost one around it that asks what files there are: processes may differ in that.
+        """The statement, or the outermost one around it that asks what files there are, or tries to do without them:
+        processes may differ in that.
 
         A process that finds the files already would otherwise never come to where the others wait for it.
         """
@@ -280,7 +281,7 @@ class Caches:
         for parent in self.index.ancestors(statement):
             if isinstance(parent, FUNCTIONS):
                 break
-            if isinstance(parent, ast.ExceptHandler) and self._has_read(parent):
+            if isinstance(parent, ast.ExceptHandler):
                 around.append(self.index.parents[parent])  # type: ignore[arg-type]
         kept = [s for s in around if not self._runs_batches(s)]
         return min([statement, *kept], key=lambda s: (s.lineno, s.col_offset))

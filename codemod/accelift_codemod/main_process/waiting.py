@@ -88,5 +88,12 @@ def settle(draft: Draft) -> None:
                 draft.add(replace(edit, node=statement, span=Span.of(statement)))
 
 
+def is_handling(draft: Draft, statement: ast.stmt) -> bool:
+    """Whether a statement runs where something has failed, which it may have for some processes only."""
+    index = draft.facts.index
+    function = index.function(statement)
+    return any(isinstance(p, ast.ExceptHandler) and index.function(p) is function for p in index.ancestors(statement))
+
+
 def is_wait(edit: Edit) -> bool:
     return edit.operation is Operation.BEFORE and WAIT in edit.code
