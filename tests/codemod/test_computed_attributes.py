@@ -80,3 +80,30 @@ def test_arguments_that_a_function_only_hands_on_are_not_known() -> None:
     named = "def run(o, y, **named):\n    return F.cross_entropy(o, y) * named['scale']"
     assert told("loss = run(model(x), y, scale=2.0)", named) == []
     assert told("o = model(x)\nloss = run(o, y, scale=o.mean())", named) == ["LOSS-INBATCH"]
+
+
+@pytest.mark.parametrize("given", ["self.dim", "self.fc.in_features", "self.dim + 0"])
+def test_what_a_network_gives_a_function_of_its_own_attributes(given: str) -> None:
+    """As diffusion models do, to make an embedding of each step."""
+    net = """\
+def embed(t, dim):
+    freqs = torch.exp(-torch.arange(dim // 2, device=t.device) / dim)
+    angles = t.float().unsqueeze(1) * freqs.unsqueeze(0)
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
+class Steps(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.dim = 4
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x, t):
+        return self.fc(x + {})
+"""
+    model = "model = Steps().to(device)"
+    forward = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x, y), y)"
+    for embedded, expected in ((f"embed(t, {given})", []), (f"embed(t, {given}).mean(0)", ["LOSS-INBATCH"])):
+        plan = convert(script(definitions=net.format(embedded), model=model, forward=forward)).plan
+        assert plan is not None
+        assert [f.code for f in plan.findings if f.code.startswith("LOSS-")] == expected

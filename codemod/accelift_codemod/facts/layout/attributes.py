@@ -84,7 +84,7 @@ class Attributes:
             return self._part(node.attr, base)
         if base in SCALARS:
             return base if node.attr == "data" else Layout.CONST if node.attr == "shape" else _flag(node.attr)
-        return base if base in FIXED else Layout.UNKNOWN
+        return base if base in FIXED else _flag(node.attr)
 
     def _computed(self, cls: ast.AST | None, name: str, this: Record) -> Shape | None:
         """What a property of an object is; None if an attribute is none."""

@@ -230,7 +230,7 @@ class Calls:
             fixed = receiver in FIXED and all(written_out(e) in FIXED for e in everything)
             if fixed and not self.objects.models(func.value):
                 return Layout.CONST
-        return self._called(call, arguments, keywords, env)
+        return self._called(call, arguments, keywords, env, frame)
 
     def _keywords(self, call: ast.Call, env: Environment, frame: Frame) -> dict[str, Shape]:
         """The layouts of arguments by name; of a mapping whose entries are not known, by `**`."""
@@ -322,11 +322,13 @@ class Calls:
         plain = isinstance(func, ast.Attribute) and func.attr == "forward" and self.resolver.callee(call) is None
         return func.value if plain else func  # type: ignore[attr-defined]
 
-    def _made_with(self, made: ast.Call, env: Environment) -> dict[str, Shape]:
+    def _made_with(self, made: ast.Call, env: Environment, frame: Frame) -> dict[str, Shape]:
         """What a loss of torch is made with where it is called at once: `nn.BCELoss(weight=w)(out, y)`."""
         if not self.resolver.only(made, Role.LOSS) or self.resolver.qualified(made.func) is None:
             return {}
-        told = {k.arg: self.layouts.read(k.value, env) for k in made.keywords if k.arg in ("weight", "pos_weight")}
+        told = {
+            k.arg: self.layouts.read(k.value, env, frame) for k in made.keywords if k.arg in ("weight", "pos_weight")
+        }
         return {name: layout for name, layout in told.items() if layout not in FIXED}
 
     def _lambda(self, func: ast.expr) -> ast.Lambda | None:
@@ -336,17 +338,19 @@ class Calls:
         plain = isinstance(value, ast.Lambda) and bindings[0].how is How.ASSIGN
         return value if plain and isinstance(value, ast.Lambda) else None
 
-    def _computed(self, function: ast.Lambda, env: Environment) -> Shape:
+    def _computed(self, function: ast.Lambda, env: Environment, frame: Frame) -> Shape:
         """What a lambda gives; one that calls itself is not followed."""
         if function in self._running:
             return Layout.UNKNOWN
         self._running.add(function)
         try:
-            return self.layouts.read(function.body, env)
+            return self.layouts.read(function.body, env, frame)
         finally:
             self._running.remove(function)
 
-    def _called(self, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], env: Environment) -> Shape:
+    def _called(
+        self, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], env: Environment, frame: Frame
+    ) -> Shape:
         """A call of a model, a loss, or a function of the script."""
         everything = [*arguments, *keywords.values()]
         cls = self.index.enclosing_class(call) if derived.is_super(self.resolver, call) else None
@@ -362,7 +366,7 @@ class Calls:
         if models and len(models) >= len(values):
             if arguments[:1] == [Layout.ROWS] and self.layouts.modules.along_samples(models, call):
                 return Layout.MIXED
-            made = self._made_with(func, env) if isinstance(func, ast.Call) else {}
+            made = self._made_with(func, env, frame) if isinstance(func, ast.Call) else {}
             layouts = [self.layouts.modules.forward(v, arguments, keywords | made) for v in models]
             joined = layouts[0]
             for other in layouts[1:]:
@@ -373,7 +377,7 @@ class Calls:
         if short is not None and len(call.args) == len(short.args.args) and not call.keywords:
             names = [parameter.arg for parameter in short.args.args]
             here = env if self.index.function(short) is self.index.function(call) else {}  # of others it knows nothing
-            return self._computed(short, here | dict(zip(names, arguments, strict=True)))
+            return self._computed(short, here | dict(zip(names, arguments, strict=True)), frame)
         held = made_objects.holding(self.resolver, call, arguments, keywords)
         if held is not None:
             finish = made_objects.finishing(self.resolver, call)
@@ -382,7 +386,7 @@ class Calls:
             self.layouts.modules.function(finish, {"self": held}, self.index.enclosing_class(finish))
             return self.layouts.changes.now(held)
         if isinstance(target, ast.ClassDef) and made_objects.plain(self.resolver, target):
-            return self._constructed(call, target, env)
+            return self._constructed(call, target, env, frame)
         if isinstance(target, FUNCTIONS) and wrapped.changes_results(self.resolver, target):
             return Layout.MIXED if Layout.MIXED in everything else Layout.UNKNOWN
         if isinstance(target, FUNCTIONS):
@@ -390,9 +394,9 @@ class Calls:
             given = self.resolver.bind(call, target)
             changed = dict.fromkeys(self.resolver.kept(target), Layout.UNKNOWN)
             if given is not None:
-                by_name = {n: self.layouts.read(e, env) for n, e in given.items()}
+                by_name = {n: self.layouts.read(e, env, frame) for n, e in given.items()}
                 by_name |= around.rest(self.resolver, target, arguments)
-                this = self._object(call.func, env)
+                this = self._object(call.func, env, frame)
                 if isinstance(this, Record):
                     by_name["self"] = this
                 env.update(changed)
@@ -425,21 +429,21 @@ class Calls:
         each = ast.comprehension(ast.Name(names[0], ast.Store()), over, [], 0)
         return self.layouts.comprehension(ast.GeneratorExp(function.body, [each]), env, frame)
 
-    def _object(self, func: ast.expr, env: Environment) -> Shape | None:
+    def _object(self, func: ast.expr, env: Environment, frame: Frame) -> Shape | None:
         """The object that a method is one of: of `super().encode`, too."""
         owner = func.value if isinstance(func, ast.Attribute) else None
         if isinstance(owner, ast.Call) and self.resolver.builtin(owner.func) == "super":
             return env.get("self")
-        found = self.layouts.read(owner, env) if owner is not None else None
+        found = self.layouts.read(owner, env, frame) if owner is not None else None
         kept = self.layouts.modules.kept(self.objects.models(owner)) if owner is not None and found in FIXED else None
         return kept or found
 
-    def _constructed(self, call: ast.Call, cls: ast.ClassDef, env: Environment) -> Shape:
+    def _constructed(self, call: ast.Call, cls: ast.ClassDef, env: Environment, frame: Frame) -> Shape:
         """The attributes that the constructor of a class sets."""
         record, constructor = Record.of({}), self.resolver.method(cls, "__init__")
         given = self.resolver.bind(call, constructor) if constructor is not None else {}
         if constructor is None or given is None:
             return record if constructor is None and not call.args else Layout.UNKNOWN
-        by_name = {n: self.layouts.read(e, env) for n, e in given.items()}
+        by_name = {n: self.layouts.read(e, env, frame) for n, e in given.items()}
         self.layouts.modules.function(constructor, {**by_name, "self": record}, cls)
         return self.layouts.changes.now(record)

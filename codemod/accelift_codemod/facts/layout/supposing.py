@@ -126,8 +126,10 @@ class _Calls(Calls):
                 return Layout.ROWS  # an entry of a dict
         return super().read(call, env, frame)
 
-    def _called(self, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], env: Environment) -> Shape:
-        found = super()._called(call, arguments, keywords, env)
+    def _called(
+        self, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], env: Environment, frame: Frame
+    ) -> Shape:
+        found = super()._called(call, arguments, keywords, env, frame)
         values = self.resolver.values(call.func)
         if not values and isinstance(call.func, ast.Attribute):
             values = self.resolver.values(call.func.value)  # `model.encode_image(x)`
