@@ -244,7 +244,7 @@ def test_what_was_unused_before_stays(slots: dict[str, str]) -> None:
 
 def test_the_device_variable_goes_only_if_nothing_reads_it() -> None:
     assert "device" not in converted(script()).replace("dataloader", "")
-    output = converted(script(after="shown = device"))
+    output = converted(script(after="shown = [device]"))
     assert f"{CREATED}\ndevice = accelerator.device\n" in output
 
 

@@ -376,6 +376,8 @@ class _Cutter:
 
     def _forward_is_rows(self, statement: ast.stmt, call: ast.Call, env: Environment) -> bool:
         layout = self.layouts.read(call, env)
+        if self._misled(call, env):
+            return False
         if layout not in (Layout.UNKNOWN, Layout.UNSURE):
             return layout is Layout.ROWS
         for part in walk(statement):

@@ -276,11 +276,16 @@ class Picked(Layouts):
         again = self.sized.counts and self.sized.makes_states(call, _columns(found))
         return self._called(call, env, frame) if again else found
 
+    def _begins_anew(self, call: ast.Call) -> bool:
+        """Whether a call takes the first of something each time: `next(iter([x]))`."""
+        of = call.args[0] if call.args else None
+        return isinstance(of, ast.Call) and self.resolver.builtin(of.func) == "iter"
+
     def _called(self, call: ast.Call, env: Environment, frame: Frame) -> Shape:
         qualified = self.resolver.qualified(call.func) or ""
         if self._parameters(call, frame):
             return Layout.CONST
-        if self.resolver.builtin(call.func) in _FOREIGN:
+        if self.resolver.builtin(call.func) in _FOREIGN and not self._begins_anew(call):
             return Layout.UNKNOWN
         if flattened(call) and self.read(call.func.value, env, frame) is Layout.ROWS:  # type: ignore[attr-defined]
             return Layout.ROWS
