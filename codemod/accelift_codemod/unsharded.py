@@ -9,7 +9,7 @@ from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.handmade.steps import Step
 from accelift_codemod.facts.handmade.unknown import Lacking, in_no_loop
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.plan import Finding, Severity
 
 _CODE = "DATA-UNSHARDED"
@@ -132,12 +132,12 @@ def _bare(facts: Facts) -> ast.expr | None:
     """Where a tensor is made that a script differentiates by, or is said to be one, if one is."""
     for call in facts.index.calls:
         wanted = next((k.value for k in call.keywords if k.arg == "requires_grad"), None)
-        if isinstance(wanted, ast.Constant) and wanted.value is True and facts.runs(call):
+        if is_constant(wanted, True) and facts.runs(call):
             if facts.resolver.qualified(call.func) != "torch.nn.Parameter":  # which a module keeps
                 return call
     for node in (n for n in walk(facts.index.tree) if isinstance(n, ast.Assign) and facts.runs(n)):
         said = [t.value for t in node.targets if isinstance(t, ast.Attribute) and t.attr == "requires_grad"]
-        if said and isinstance(node.value, ast.Constant) and node.value.value is True and _listed(facts, said[0]):
+        if said and is_constant(node.value, True) and _listed(facts, said[0]):
             return said[0]
     return None
 

@@ -9,7 +9,7 @@ from accelift_codemod.facts import Facts, Function, Role
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.layout.products import factors, integer, untransposed
-from accelift_codemod.facts.tree import own_nodes, walk
+from accelift_codemod.facts.tree import is_constant, own_nodes, walk
 
 _MOST = 40  # functions that are looked into
 _REPEATS = frozenset({"expand", "expand_as", "repeat", "contiguous"})
@@ -104,7 +104,7 @@ def _new_dimension(node: ast.expr) -> int | None:
         return integer(node.args[-1]) if node.args else None
     if isinstance(node, ast.Subscript):
         places = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        new = [i for i, p in enumerate(places) if isinstance(p, ast.Constant) and p.value is None]
+        new = [i for i, p in enumerate(places) if is_constant(p, None)]
         rest = (p for i, p in enumerate(places) if i not in new)
         return new[0] if len(new) == 1 and all(isinstance(p, ast.Slice) for p in rest) else None
     return None

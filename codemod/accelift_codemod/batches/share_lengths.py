@@ -13,7 +13,7 @@ from accelift_codemod.facts.effects import assignments, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.memo import kept, memoised
-from accelift_codemod.facts.tree import children, leaves, walk
+from accelift_codemod.facts.tree import children, is_constant, leaves, walk
 from accelift_codemod.measured import inside_networks
 from accelift_codemod.measured.compared import compared
 from accelift_codemod.measured.still_read import counts_rows
@@ -171,7 +171,7 @@ def _of_one_form(facts: Facts, node: ast.AST) -> bool:
 def _is_widened(node: ast.expr) -> bool:
     """Whether an expression may be broadcast against longer rows: `y[:, None]`, `y.unsqueeze(1)`, `y.view(-1, 1)`."""
     for part in walk(node):
-        if isinstance(part, ast.Constant) and part.value is None:
+        if is_constant(part, None):
             return True
         if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
             last = part.args[-1] if part.args and part.func.attr in ("view", "reshape") else None

@@ -13,7 +13,7 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.objects import Loader
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 
 _STEPS = 4  # from a function to what calls it
 # Samplers of torch that draw from a generator, the global one unless they are given one.
@@ -59,7 +59,9 @@ def _partial_order(draft: Draft, loop: BatchLoop) -> ast.Call | None:
     leaves = (n for s in loop.body for n in walk(s) if isinstance(n, (ast.Break, ast.Return)))
     early = any(isinstance(n, ast.Return) or draft.facts.index.enclosing_loops(n)[:1] == [loop.node] for n in leaves)
     loader = _in_drawn_order(draft, loop)
-    if loader is None or not (early or (_is_true(loader.arguments.get("drop_last")) and not fills(draft, loader))):
+    if loader is None or not (
+        early or (is_constant(loader.arguments.get("drop_last"), True) and not fills(draft, loader))
+    ):
         return None
     return loader.call
 
@@ -73,7 +75,9 @@ def drawn_order(draft: Draft, loop: BatchLoop) -> ast.Call | None:
 def _in_drawn_order(draft: Draft, loop: BatchLoop) -> Loader | None:
     for loader in map(draft.facts.objects.loader, loop.loaders):
         given = loader.arguments
-        if _is_true(given.get("shuffle")) and given.keys().isdisjoint({"generator", "sampler", "batch_sampler"}):
+        if is_constant(given.get("shuffle"), True) and given.keys().isdisjoint(
+            {"generator", "sampler", "batch_sampler"}
+        ):
             return loader
         if _draws(draft, given.get("sampler")):
             return loader
@@ -91,10 +95,6 @@ def fills(draft: Draft, loader: Loader) -> bool:
         if not size or rows is None or rows % size:
             return False
     return True
-
-
-def _is_true(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value is True
 
 
 def _draws(draft: Draft, sampler: ast.expr | None) -> bool:

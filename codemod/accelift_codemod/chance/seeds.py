@@ -10,7 +10,7 @@ from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.starters import Part
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 
 TORCH, NUMPY, PYTHON = SEEDS["torch"], SEEDS["numpy"], SEEDS["random"]
 _ALL = (*TORCH, *NUMPY, *PYTHON)
@@ -96,7 +96,7 @@ def unset(draft: Draft, node: ast.expr | None, steps: int = 4) -> bool:
     """Whether a setting is None unless somebody says otherwise: an option of the command line without a default, or a
     parameter that is given one."""
     if isinstance(node, ast.Constant) or node is None or steps == 0:
-        return isinstance(node, ast.Constant) and node.value is None
+        return is_constant(node, None)
     resolver = draft.facts.resolver
     if isinstance(node, ast.Attribute):
         option = draft.facts.command_line.options.get(node.attr)
@@ -117,7 +117,7 @@ def _is_left_out(draft: Draft, option: ast.Call) -> bool:
     if not all(isinstance(flag, str) and flag.startswith("-") for flag in flags):
         return False  # an argument by its place is always given
     default = told.get("default")
-    plain = default is None or (isinstance(default, ast.Constant) and default.value is None)
+    plain = default is None or is_constant(default, None)
     return plain and not {"required", "action", "nargs", None} & told.keys()
 
 
@@ -145,7 +145,7 @@ def _is_unseeded(draft: Draft, node: ast.expr | None) -> bool:
     if not isinstance(node, ast.Call) or draft.facts.resolver.qualified(node.func) not in _GENERATORS:
         return False
     given = [*node.args, *(k.value for k in node.keywords)]
-    return all((isinstance(a, ast.Constant) and a.value is None) or _is_own(draft, a) for a in given)
+    return all(is_constant(a, None) or _is_own(draft, a) for a in given)
 
 
 def _is_own(draft: Draft, seed: ast.expr) -> bool:

@@ -8,6 +8,7 @@ import ast
 from accelift_codemod.chance import seeds
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import position
+from accelift_codemod.facts.tree import is_constant
 from accelift_codemod.measured.onward import reached
 
 _SELECTION = "sklearn.model_selection."
@@ -43,8 +44,8 @@ def at_random(draft: Draft, call: ast.Call) -> bool:
         return False
     shuffle = draft.facts.resolver.argument(call, None, "shuffle")
     if name == "train_test_split":
-        return not (isinstance(shuffle, ast.Constant) and shuffle.value is False)
-    shuffled = name in _IF_TOLD and isinstance(shuffle, ast.Constant) and shuffle.value is True
+        return not is_constant(shuffle, False)
+    shuffled = name in _IF_TOLD and is_constant(shuffle, True)
     return (name in _ALWAYS or shuffled) and _splits(draft, call)
 
 

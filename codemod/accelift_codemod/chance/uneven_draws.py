@@ -9,7 +9,7 @@ from accelift_codemod.chance import seeds
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, chance, position
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 
 _LAYERS = ("Linear", "Bilinear", "Conv", "LazyLinear", "LazyConv", "Embedding", "LSTM", "GRU", "RNN", "Transformer")
 _RESTORES = frozenset(
@@ -92,7 +92,7 @@ def _drawn(draft: Draft, call: ast.Call) -> str:
         return chance.drawn_from(draft.facts.resolver, call)
     given = {k.arg: k.value for k in call.keywords}
     shuffle = given.get("shuffle")
-    still = isinstance(shuffle, ast.Constant) and shuffle.value is False
+    still = is_constant(shuffle, False)
     place = 2 if home == "torch" else None
     seed = draft.facts.resolver.argument(call, place, "generator" if home == "torch" else "random_state")
     return "" if still or None in given or (seed is not None and ast.unparse(seed) != "None") else home

@@ -6,6 +6,7 @@ import ast
 
 from accelift_codemod.facts.accelerate import AccelerateResolver, is_state
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.tree import is_constant
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
@@ -55,7 +56,7 @@ class Absent:
             return any(parts) if isinstance(test.op, ast.And) is holds else all(parts)
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
             (other,) = test.comparators
-            if not (isinstance(other, ast.Constant) and other.value is None):
+            if not is_constant(other, None):
                 return False
             if isinstance(test.ops[0], (ast.Is, ast.Eq)):
                 return holds and self._is_accelerator(test.left)

@@ -10,7 +10,7 @@ from accelift_codemod.facts.index import Binding, How, position
 from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.timeline import Timeline
-from accelift_codemod.facts.tree import children, own_nodes, walk
+from accelift_codemod.facts.tree import children, is_constant, own_nodes, walk
 from accelift_codemod.facts.values import Role
 
 # What is done to a gradient in place that leaves none.
@@ -75,7 +75,7 @@ class ByHand:
     def _changes(self, node: ast.AST) -> bool:
         """Whether a node sets a gradient, or changes it in place."""
         if isinstance(node, (ast.Assign, ast.AugAssign)):
-            empty = isinstance(node.value, ast.Constant) and node.value.value is None
+            empty = is_constant(node.value, None)
             return not empty and any(self._is_gradient(t) for t in _targets(node))
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             return False

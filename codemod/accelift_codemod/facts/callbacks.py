@@ -11,7 +11,7 @@ import ast
 from accelift_codemod.facts.classes import Classes
 from accelift_codemod.facts.index import FUNCTIONS, Function, How, Index, position
 from accelift_codemod.facts.signatures import bind, default
-from accelift_codemod.facts.tree import children
+from accelift_codemod.facts.tree import children, is_constant
 from accelift_codemod.facts.uses import reads
 
 _EMPTY = frozenset({"dict", "list", "set", "tuple"})
@@ -121,7 +121,7 @@ class Callbacks:
 
     def _values(self, node: ast.expr | None) -> set[ast.AST]:
         """The functions that an expression is, or has in it."""
-        if node is None or (isinstance(node, ast.Constant) and node.value is None):
+        if node is None or is_constant(node, None):
             return set()
         if isinstance(node, (ast.List, ast.Tuple, ast.Set, ast.Dict)):
             inside = node.values if isinstance(node, ast.Dict) else [*children(node)]

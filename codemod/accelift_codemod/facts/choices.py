@@ -21,7 +21,7 @@ from accelift_codemod.facts.copying import Copier, around
 from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, Function, How, Index, Scope
 from accelift_codemod.facts.inheritance import trainers
 from accelift_codemod.facts.names import Names
-from accelift_codemod.facts.tree import own_nodes, walk
+from accelift_codemod.facts.tree import is_constant, own_nodes, walk
 from accelift_codemod.facts.uses import is_called, often, reads
 
 _MOST = 16  # trees of a script
@@ -248,7 +248,7 @@ class _Finder:
             cls = self._class(part.func) if isinstance(part, ast.Call) else None
             if isinstance(part, ast.Call) and (cls is not None or self._fails(part)):
                 found.append((part, cls))
-            elif not (isinstance(part, ast.Constant) and part.value is None):
+            elif not is_constant(part, None):
                 return None
         classes = list(dict.fromkeys(cls for _, cls in found if cls is not None))
         calls = [call for call, _ in found]

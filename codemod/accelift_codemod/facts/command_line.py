@@ -10,7 +10,7 @@ from typing import TypeGuard
 from accelift_codemod.facts import command_parameters
 from accelift_codemod.facts.index import Binding, How
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.values import Role
 
 _STEPS = 4  # from a variable to what it was set to
@@ -100,7 +100,7 @@ class CommandLine:
         """What the tests around a node ask whether it is None, where the node is for that case."""
         pairs = pairwise(self.resolver.index.chain(node))
         around = (upper.test for upper, lower in pairs if isinstance(upper, ast.If) and lower in upper.body)
-        return [asked for test in around if (asked := is_none(test)) is not None]
+        return [asked for test in around if (asked := _asked_if_none(test)) is not None]
 
     def _is_set(self, node: ast.expr | None) -> bool:
         """Whether an option is surely not None: its default is not, and the command line has no word for it."""
@@ -186,12 +186,12 @@ def _last_name(node: ast.Name | ast.Attribute) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id
 
 
-def is_none(test: ast.expr) -> ast.expr | None:
+def _asked_if_none(test: ast.expr) -> ast.expr | None:
     """What a test asks whether it is None: `x is None`, `x == None`."""
     if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], (ast.Is, ast.Eq)) or len(test.ops) != 1:
         return None
     other = test.comparators[0]
-    return test.left if isinstance(other, ast.Constant) and other.value is None else None
+    return test.left if is_constant(other, None) else None
 
 
 def _compares(node: ast.AST) -> TypeGuard[ast.Compare]:

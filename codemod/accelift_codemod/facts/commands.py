@@ -6,6 +6,7 @@ import ast
 
 from accelift_codemod.facts import library
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.tree import is_constant
 
 _MOST_STEPS = 32
 # Functions that are run for what a command prints.
@@ -44,7 +45,7 @@ def _is_read(call: ast.Call) -> bool:
     """Whether what a command prints is caught."""
     told = {k.arg: k.value for k in call.keywords}
     caught = told.get("capture_output"), told.get("stdout")
-    captures = isinstance(caught[0], ast.Constant) and caught[0].value is True
+    captures = is_constant(caught[0], True)
     return captures or (caught[1] is not None and ast.unparse(caught[1]).endswith("PIPE") and "stdin" not in told)
 
 

@@ -16,7 +16,7 @@ from accelift_codemod.facts.certainty import Certainty
 from accelift_codemod.facts.command_line import CommandLine
 from accelift_codemod.facts.index import Binding, How
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.values import Role
 
 
@@ -239,7 +239,11 @@ class Conditions:
                 return TRUE
             if self.is_availability(left) and isinstance(node.ops[0], (ast.Gt, ast.GtE)):
                 return TRUE
-            if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and _is_none(node.comparators[0]) and self.is_nothing(left):
+            if (
+                isinstance(node.ops[0], (ast.Is, ast.IsNot))
+                and is_constant(node.comparators[0], None)
+                and self.is_nothing(left)
+            ):
                 return TRUE if isinstance(node.ops[0], ast.Is) else FALSE
             if isinstance(node.ops[0], ast.Eq) and _is_zero(node.comparators[0]) and self._is_count(left):
                 return FALSE
@@ -327,7 +331,7 @@ class Conditions:
     def is_nothing(self, node: ast.expr | None, depth: int = 0) -> bool:
         """Whether an expression surely is None: a parameter, say, that no call gives anything."""
         if not isinstance(node, ast.Name) or depth > 8:
-            return _is_none(node)
+            return is_constant(node, None)
         bindings = self.resolver.bindings(node)
         return bool(bindings) and all(self.hands_nothing(b, depth + 1) for b in bindings)
 
@@ -464,10 +468,6 @@ def _held_by(node: ast.expr, parts: bool) -> ast.Name | None:
     while parts and isinstance(node, ast.Attribute):
         node = node.value
     return node if isinstance(node, ast.Name) else None
-
-
-def _is_none(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _is_zero(node: ast.expr) -> bool:

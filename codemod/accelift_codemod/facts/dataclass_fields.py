@@ -16,7 +16,7 @@ from accelift_codemod.facts.copying import Copier, around
 from accelift_codemod.facts.index import Index
 from accelift_codemod.facts.keepers import stepped
 from accelift_codemod.facts.names import Names
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 
 _LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
 
@@ -53,7 +53,7 @@ def _fields(cls: ast.ClassDef) -> dict[str, ast.AnnAssign]:
 
 def _is_given(field: ast.AnnAssign) -> bool:
     """Whether a field may hold an object that trains: one that the constructor is given, for want of a default."""
-    return field.value is None or (isinstance(field.value, ast.Constant) and field.value.value is None)
+    return field.value is None or is_constant(field.value, None)
 
 
 def _is_loader(field: ast.AnnAssign, names: Names) -> bool:

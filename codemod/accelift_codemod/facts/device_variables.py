@@ -11,6 +11,7 @@ from accelift_codemod.facts import written
 from accelift_codemod.facts.command_line import is_main
 from accelift_codemod.facts.conditions import TRUE, Condition
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Scope, position
+from accelift_codemod.facts.names import is_placeholder
 from accelift_codemod.facts.tree import own_nodes
 from accelift_codemod.facts.values import Role
 
@@ -70,7 +71,7 @@ class DeviceVariables:
         """Whether a binding is none of a device: before one is chosen, or of a parameter that the command line sets."""
         devices = self.devices
         handed = devices.command_line.handed(binding) is not None or devices.conditions.hands_nothing(binding)
-        return is_none(binding) or handed
+        return is_placeholder(binding) or handed
 
     def _is_unread(self, binding: Binding, chosen: list[Binding]) -> bool:
         """Whether a variable of a module is surely bound again before it is read: once the arguments are known, say."""
@@ -191,9 +192,3 @@ class DeviceVariables:
     def _is_object(self, binding: Binding) -> bool:
         """Whether a device is a torch.device (else a string)."""
         return any(v.role is Role.DEVICE for v in self.resolver.bound(binding))
-
-
-def is_none(binding: Binding) -> bool:
-    """`device = None`, before the device is chosen."""
-    value = binding.value
-    return binding.how is How.ASSIGN and isinstance(value, ast.Constant) and value.value is None

@@ -10,10 +10,11 @@ from itertools import pairwise
 from accelift_codemod.facts import supposed, whereabouts, written
 from accelift_codemod.facts.command_line import CommandLine
 from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, Conditions, choose
-from accelift_codemod.facts.device_variables import DeviceVariable, DeviceVariables, is_none
+from accelift_codemod.facts.device_variables import DeviceVariable, DeviceVariables
 from accelift_codemod.facts.gpu_numbers import CPU, DEVICE, GpuNumbers, is_template, plain
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
 from accelift_codemod.facts.mixed_devices import MixedDevices
+from accelift_codemod.facts.names import is_placeholder
 from accelift_codemod.facts.processes import Processes
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
@@ -115,7 +116,7 @@ class Devices:
     def bind_devices(self, bindings: list[Binding], depth: int) -> bool:
         """Whether a variable holds a device: one that the script chooses, or what an option (or a setting) says, or the
         number of a GPU, where that is one."""
-        chosen = [b for b in bindings if not is_none(b)]
+        chosen = [b for b in bindings if not is_placeholder(b)]
         told = [b for b in chosen if len(chosen) > 1 and self._is_one_of_several(b)]
         return len(told) < len(chosen) and all(self._binds_device(b, depth) for b in chosen if b not in told)
 
@@ -231,7 +232,7 @@ class Devices:
             return FALSE
         bindings: list[Binding] = []
         if isinstance(node, (ast.Name, ast.Attribute)):
-            bindings = [b for b in self.bindings(node) if not is_none(b)]
+            bindings = [b for b in self.bindings(node) if not is_placeholder(b)]
         if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path:
             if isinstance(node, ast.Attribute) and self._is_later(bindings[0], node):
                 told = self.is_told(node)

@@ -9,7 +9,7 @@ from accelift_codemod.facts import library
 from accelift_codemod.facts.index import FUNCTIONS, Function, How
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 
 # What is raised where a file or folder is there already, or else covers that.
 IF_THERE = frozenset("FileExistsError OSError IOError EnvironmentError Exception BaseException".split())
@@ -81,7 +81,7 @@ def _spelled(resolver: Resolver, node: ast.expr | None, steps: int = _MOST_STEPS
 def log_file(resolver: Resolver, call: ast.Call) -> ast.expr | None:
     """The name of the file that a call of the logging module opens to write into; None if it opens none."""
     name = resolver.argument(call, *_LOGS.get(resolver.qualified(call.func) or "", (None, "")))
-    return None if isinstance(name, ast.Constant) and name.value is None else name
+    return None if is_constant(name, None) else name
 
 
 def begins_log(resolver: Resolver, call: ast.Call) -> bool:
@@ -112,7 +112,7 @@ def keeps_open(resolver: Resolver, call: ast.Call) -> bool:
 def _is_written(resolver: Resolver, call: ast.Call, methods: frozenset[str]) -> bool:
     """Whether what a call opens, or a part of it, is written to in a variable: by a method, or by an entry."""
     index = resolver.index
-    begun = (c for c in index.methods.get("begin", ()) if _is_true(resolver.argument(c, None, "write")))
+    begun = (c for c in index.methods.get("begin", ()) if is_constant(resolver.argument(c, None, "write"), True))
     called = (c for name in methods for c in index.methods.get(name, ()))
     entries = (target for statement in index.items for target in statement.targets)
     changed = (*begun, *called, *entries)
@@ -144,10 +144,6 @@ def _done(resolver: Resolver, file: ast.AST) -> bool | None:
     func = call.func if isinstance(call, ast.Call) and call.func is not file else None
     prints = isinstance(outer, ast.keyword) and outer.arg == "file" and func and resolver.builtin(func) == "print"
     return True if prints or (func and resolver.qualified(func) in _INTO) else None
-
-
-def _is_true(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value is True
 
 
 def _holds(resolver: Resolver, part: ast.expr, made: ast.Call) -> bool:

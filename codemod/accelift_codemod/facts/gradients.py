@@ -10,7 +10,7 @@ from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.tree import children
+from accelift_codemod.facts.tree import children, is_constant
 from accelift_codemod.facts.values import Role
 
 _DEPTH = 6  # of calls
@@ -44,7 +44,7 @@ def _switches_off(resolver: Resolver, node: ast.expr) -> bool:
     if qualified in _OFF:
         return True
     first = node.args[0] if isinstance(node, ast.Call) and node.args else None
-    return qualified in _SETS and isinstance(first, ast.Constant) and first.value is False
+    return qualified in _SETS and is_constant(first, False)
 
 
 class Gradients:

@@ -20,7 +20,7 @@ from accelift_codemod.facts.copying import Copier, around
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Index, Scope, parameters
 from accelift_codemod.facts.method_reads import Leaf, MethodReads
 from accelift_codemod.facts.signatures import bind, default, is_told
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.uses import is_called
 
 _MOST = 4  # methods of which a variable may hold one
@@ -133,7 +133,7 @@ class _Group:
     # ---- what it is given
 
     def _given(self, value: ast.expr) -> None:
-        if isinstance(value, ast.Constant) and value.value is None:
+        if is_constant(value, None):
             return  # which nobody can call
         if isinstance(value, ast.IfExp):
             self._given(value.body)

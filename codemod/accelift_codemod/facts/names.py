@@ -11,7 +11,7 @@ from accelift_codemod.facts.fills import Fills
 from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, Function, How, Index, Scope
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.reaching import Reaching
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.uses import reads
 
 _LET_PASS = ("torch.", "tqdm.", "warnings.", "contextlib.nullcontext")  # contexts that keep no exception to themselves
@@ -250,4 +250,4 @@ class Names:
 
 def is_placeholder(binding: Binding) -> bool:
     """`self.model = None`."""
-    return isinstance(binding.value, ast.Constant) and binding.value.value is None and binding.how is How.ASSIGN
+    return is_constant(binding.value, None) and binding.how is How.ASSIGN

@@ -6,6 +6,7 @@ import ast
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.names import Names
+from accelift_codemod.facts.tree import is_constant
 
 
 def keeps_averages(names: Names, call: ast.Call) -> bool:
@@ -14,4 +15,4 @@ def keeps_averages(names: Names, call: ast.Call) -> bool:
     if not module.startswith("torch.nn") or name not in torch_ops.BATCH_NORM:
         return False
     told = next((k.value for k in call.keywords if k.arg in ("track_running_stats", None)), None)
-    return told is None or (isinstance(told, ast.Constant) and told.value is True)
+    return told is None or is_constant(told, True)

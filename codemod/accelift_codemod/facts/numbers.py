@@ -14,7 +14,7 @@ from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.spawned import SPAWN
 from accelift_codemod.facts.starters import OF_LAUNCHERS, Part, Starters
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.values import Role
 
 NAMES = frozenset(library.DISTRIBUTED)
@@ -364,4 +364,4 @@ def is_unset(node: ast.expr) -> bool:
     """`-1` or None."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return isinstance(node.operand, ast.Constant) and node.operand.value == 1
-    return isinstance(node, ast.Constant) and node.value is None
+    return is_constant(node, None)

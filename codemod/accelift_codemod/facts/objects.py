@@ -11,7 +11,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.owners import Found, Owners
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.uses import reads
 from accelift_codemod.facts.values import Key, Role, Value, Values, key, views
 from accelift_codemod.facts.wholes import Wholes
@@ -212,7 +212,7 @@ class Objects:
         """
         given = self.loader(value).arguments
         size = given.get("batch_size")
-        return isinstance(size, ast.Constant) and size.value is None and "sampler" not in given
+        return is_constant(size, None) and "sampler" not in given
 
     def _is_one(self, size: ast.expr | None, sites: Sequence[ast.AST], steps: int = 4) -> bool:
         """Whether a number is surely 1, whichever way it is chosen, once these calls have led to it."""

@@ -10,7 +10,7 @@ import ast
 
 from accelift_codemod.facts.classes import Classes
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function, Index
-from accelift_codemod.facts.tree import own_nodes, walk
+from accelift_codemod.facts.tree import is_constant, own_nodes, walk
 from accelift_codemod.facts.values import Role
 
 _MODULE = frozenset({"torch.nn.Module", "torch.nn.modules.module.Module"})
@@ -75,7 +75,7 @@ def is_run(call: ast.Call, name: str) -> bool:
 
 def is_kept(names: Classes, values: list[ast.expr | None]) -> bool:
     """Whether what a network keeps is no part of it: an optimizer, a scheduler or a loader, made in that place."""
-    made = [v for v in values if not (isinstance(v, ast.Constant) and v.value is None)]
+    made = [v for v in values if not is_constant(v, None)]
     roles = [names.library_role(names.qualified(v.func) or "") if isinstance(v, ast.Call) else None for v in made]
     return bool(made) and all(role in _KEPT for role in roles)
 

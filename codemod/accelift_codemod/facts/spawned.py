@@ -15,7 +15,7 @@ from accelift_codemod.facts.copying import Copier, around
 from accelift_codemod.facts.index import FUNCTIONS, How, Index
 from accelift_codemod.facts.names import Names
 from accelift_codemod.facts.signatures import argument
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 
 SPAWN = "torch.multiprocessing.spawn"
 _TAKEN = frozenset({"fn", "args", "nprocs", "join", "daemon", "start_method"})
@@ -81,7 +81,7 @@ def _direct(index: Index, names: Names, call: ast.Call) -> bool:
         return False
     if any(k.arg not in _TAKEN for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
         return False
-    if join is not None and not (isinstance(join, ast.Constant) and join.value is True):
+    if join is not None and not is_constant(join, True):
         return False
     if given is not None and (not isinstance(given, ast.Tuple) or any(isinstance(e, ast.Starred) for e in given.elts)):
         return False

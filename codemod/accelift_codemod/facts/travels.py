@@ -19,7 +19,7 @@ from accelift_codemod.facts.insides import Insides, Unknown, is_property
 from accelift_codemod.facts.library import RETURNS_SELF
 from accelift_codemod.facts.repeated import trained_again
 from accelift_codemod.facts.signatures import bind
-from accelift_codemod.facts.tree import own_nodes, walk
+from accelift_codemod.facts.tree import is_constant, own_nodes, walk
 from accelift_codemod.facts.uses import is_called, often, reads
 
 _LOST = Unknown(0, "")  # it is handed on in a way that cannot be followed
@@ -125,7 +125,7 @@ class Candidate(Insides):
         while (
             isinstance(holder, ast.IfExp)
             and given is not holder.test
-            and _is_none(holder.orelse if given is holder.body else holder.body)
+            and is_constant(holder.orelse if given is holder.body else holder.body, None)
         ):
             given, holder = holder, parents[holder]
         if isinstance(holder, ast.Attribute):
@@ -181,7 +181,12 @@ class Candidate(Insides):
         if owner.is_class or len(owner.bindings[function.name]) != 1:
             return problem
         for part in (n.value for n in own_nodes(*function.body) if isinstance(n, ast.Return)):
-            if part is not None and not _is_none(part) and given not in walk(part) and not _is_same(part, given):
+            if (
+                part is not None
+                and not is_constant(part, None)
+                and given not in walk(part)
+                and not _is_same(part, given)
+            ):
                 return self.no(part, f"{function.name}() may return something else than the {self.cls.name}")
         self.returning.append(function)
         for load in loads:
@@ -261,7 +266,7 @@ class Candidate(Insides):
 
     def _new(self, binding: Binding) -> bool:
         """Whether a variable gets a new object of a class of the script, or None."""
-        return _is_none(binding.value) or self._class(binding) is not None
+        return is_constant(binding.value, None) or self._class(binding) is not None
 
     def _class(self, binding: Binding) -> ast.ClassDef | None:
         """The class of the script of which a variable gets a new object."""
@@ -372,7 +377,7 @@ def _is_same(node: ast.expr, other: ast.expr) -> bool:
 
 def _filled(bindings: list[Binding]) -> list[Binding]:
     """The bindings of a variable but for those to None, before there is an object or when it is gone."""
-    return [b for b in bindings if b.how is not How.ASSIGN or b.path or not _is_none(b.value)] or bindings
+    return [b for b in bindings if b.how is not How.ASSIGN or b.path or not is_constant(b.value, None)] or bindings
 
 
 def _is_tested(node: ast.AST, parent: ast.AST) -> bool:
@@ -382,7 +387,3 @@ def _is_tested(node: ast.AST, parent: ast.AST) -> bool:
     if isinstance(parent, ast.UnaryOp):
         return isinstance(parent.op, ast.Not)
     return isinstance(parent, (ast.If, ast.IfExp, ast.Assert)) and parent.test is node
-
-
-def _is_none(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None

@@ -101,6 +101,11 @@ def fails(statement: ast.AST | None) -> bool:
     return isinstance(test, ast.Constant) and not test.value
 
 
+def is_constant(node: ast.AST | None, value: bool | None) -> bool:
+    """Whether an expression is None, True or False, written out."""
+    return isinstance(node, ast.Constant) and node.value is value
+
+
 def is_spelled_out(node: ast.expr) -> bool:
     """Whether an expression is a variable, or an attribute or a spelled out entry of one: `models["encoder"]`."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):

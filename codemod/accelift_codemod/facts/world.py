@@ -21,7 +21,7 @@ from accelift_codemod.facts.seeding import Seeding
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.together import Collectives
 from accelift_codemod.facts.trained import Trained
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.values import Key, Role, Value, Values, key
 
 _FILLS = frozenset("append appendleft extend add insert put push store".split())
@@ -125,7 +125,7 @@ class World:
         """Whether `prepare` puts everything on the accelerator's device, as far as the script says."""
         told = [k.value for call in self.calls for k in call.keywords if k.arg == "device_placement"]
         told += [argument for call in self.accelerators for argument in call.args[:1]]
-        return all(isinstance(value, ast.Constant) and value.value is True for value in told)
+        return all(is_constant(value, True) for value in told)
 
     def certainly_before(self, first: ast.AST, second: ast.AST) -> bool:
         """Whether a node has certainly run when another one in its function does."""

@@ -9,7 +9,7 @@ from accelift_codemod.facts.flow import Local
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, position
 from accelift_codemod.facts.ranks import Guard
 from accelift_codemod.facts.together import Together
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.values import Evidence, Role
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint, alone, own_items
@@ -111,7 +111,7 @@ if accelerator.is_main_process:
     def _counts_folders(self, world: World) -> bool:
         """Whether `save_state` names its folders itself: then its processes wait for each other."""
         return any(
-            k.arg == "automatic_checkpoint_naming" and isinstance(k.value, ast.Constant) and k.value.value is True
+            k.arg == "automatic_checkpoint_naming" and is_constant(k.value, True)
             for call in world.calls
             for k in call.keywords
         )

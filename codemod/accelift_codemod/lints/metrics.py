@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from accelift_codemod.facts.flow import Local
 from accelift_codemod.facts.index import How, Scope, position
 from accelift_codemod.facts.loops import BatchLoop
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint, divided
@@ -60,7 +60,7 @@ class _Evaluation(Lint):
         if loader.call is None or not loader.complete:
             return world.mentions("drop_last")
         told = loader.arguments.get("drop_last")
-        return "drop_last" in loader.arguments and not (isinstance(told, ast.Constant) and told.value is False)
+        return "drop_last" in loader.arguments and not is_constant(told, False)
 
     def _sums(self, world: World, loop: BatchLoop) -> Iterator[Sum]:
         for statement in (n for s in loop.body for n in walk(s) if isinstance(n, ast.stmt)):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.values import Evidence, Role, Value, Values
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -311,7 +311,7 @@ samples = len(loader) * loader.total_batch_size
         if loader.call is None or not loader.complete or "batch_sampler" in loader.arguments:
             return False
         shuffle = loader.arguments.get("shuffle")
-        if isinstance(shuffle, ast.Constant) and shuffle.value is True:
+        if is_constant(shuffle, True):
             return True
         dataset = world.resolver.values(loader.arguments.get("dataset"))
         return bool(dataset) and all(
@@ -345,7 +345,7 @@ for epoch in range(epochs):
             return
         for call in world.verbs("unwrap_model"):
             flag = world.resolver.argument(call, 1, "keep_fp32_wrapper")
-            if not (isinstance(flag, ast.Constant) and flag.value is False):
+            if not is_constant(flag, False):
                 continue
             loops = world.rounds(call)
             if any(self._trains(world, loop) for loop in loops):

@@ -9,7 +9,7 @@ from itertools import pairwise
 from accelift_codemod.facts.chance import drawn_from, seeds
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.loops import BatchLoop
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.values import Evidence, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -121,7 +121,7 @@ for inputs in accelerator.prepare(DataLoader(Noisy())):
     def _on_cpu(self, world: World, call: ast.Call) -> bool:
         """Whether a call certainly draws from the CPU's generator: GPUs have their own."""
         cpu = world.setting("cpu")
-        if drawn_from(world.resolver, call) != "torch" or (isinstance(cpu, ast.Constant) and cpu.value is True):
+        if drawn_from(world.resolver, call) != "torch" or is_constant(cpu, True):
             return True
         name = world.qualified(call)
         return bool(name) and not name.endswith("_like") and not any(k.arg == "device" for k in call.keywords)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.facts.accelerate import is_accelerator
 from accelift_codemod.facts.chance import drawn_from, shuffles
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -151,7 +151,7 @@ with accelerator.join_uneven_inputs([model]):
             statement = world.index.parents.get(target)
             values = world.resolver.values(target.value)
             if isinstance(statement, ast.Assign) and values and all(map(is_accelerator, values)):
-                if isinstance(statement.value, ast.Constant) and statement.value.value is False:
+                if is_constant(statement.value, False):
                     yield statement
 
 

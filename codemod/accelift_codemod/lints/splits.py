@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts.chance import drawn_from, shuffles
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.values import Evidence
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -58,7 +58,7 @@ train_set, test_set = random_split(dataset, [800, 200], generator=torch.Generato
             told = world.resolver.argument(call, 2, "generator") is not None
             return ("", "") if told else ("torch", "generator=torch.Generator().manual_seed(0)")
         state, shuffle = given.get("random_state"), given.get("shuffle")
-        at_random = shuffle is None or (isinstance(shuffle, ast.Constant) and shuffle.value is True)
+        at_random = shuffle is None or is_constant(shuffle, True)
         if world.qualified(call) == "sklearn.model_selection.train_test_split":
             return ("numpy", "random_state=0") if _is_unset(state) and at_random else ("", "")
         func = call.func
@@ -117,4 +117,4 @@ train_set, test_set = random_split(dataset, [800, 200], generator=torch.Generato
 
 
 def _is_unset(node: ast.expr | None) -> bool:
-    return node is None or (isinstance(node, ast.Constant) and node.value is None)
+    return node is None or is_constant(node, None)

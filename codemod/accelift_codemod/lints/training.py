@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts.objects import Optimizer
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -252,10 +252,7 @@ model, optimizer = accelerator.prepare(model, optimizer)
         return value.name in _PARAMETERS or (
             isinstance(made, ast.Call)
             and value.name.startswith("torch.")
-            and any(
-                k.arg == "requires_grad" and isinstance(k.value, ast.Constant) and k.value.value is True
-                for k in made.keywords
-            )
+            and any(k.arg == "requires_grad" and is_constant(k.value, True) for k in made.keywords)
         )
 
 

@@ -11,7 +11,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import files, library, position
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.signatures import default
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 
 _SAVES = frozenset(
     """
@@ -269,7 +269,7 @@ class Caches:
         if len(bindings) != 1 or not isinstance(bindings[0].node, ast.arg):
             return False
         given = bound.get(bindings[0].name, default(function, bindings[0].node))
-        return isinstance(given, ast.Constant) and given.value is False
+        return is_constant(given, False)
 
     def _with_test(self, statement: ast.stmt) -> ast.stmt:
         """The statement, or the outermost one around it that asks what files there are, or tries to do without them:

@@ -6,7 +6,7 @@ import ast
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.memo import kept
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.values import Role, Value
 
 _NESTED = 6  # networks inside each other
@@ -15,7 +15,7 @@ _NESTED = 6  # networks inside each other
 def evaluates(switch: ast.Call) -> bool:
     """Whether a call puts a network into the mode of evaluation, or may do so."""
     given = [*switch.args, *(k.value for k in switch.keywords)]
-    trains = not given or (isinstance(given[0], ast.Constant) and given[0].value is True)
+    trains = not given or is_constant(given[0], True)
     return switch.func.attr == "eval" or not trains  # type: ignore[attr-defined]
 
 

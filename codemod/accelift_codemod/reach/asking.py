@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from accelift_codemod.blueprint.borrowed import Known, known
 from accelift_codemod.facts import Role
 from accelift_codemod.facts.conditions import Condition
-from accelift_codemod.facts.device_variables import DeviceVariable, is_none
+from accelift_codemod.facts.device_variables import DeviceVariable
 from accelift_codemod.facts.gpu_numbers import plain
 from accelift_codemod.facts.index import Binding, How
+from accelift_codemod.facts.names import is_placeholder
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.uses import reads
 from accelift_codemod.reach import changing
@@ -109,7 +110,7 @@ def _is_plain(home: Home, variable: DeviceVariable) -> bool:
     if isinstance(index.parents.get(statements[0]), ast.ClassDef) or index.enclosing_loops(statements[0]):
         return False
     if variable.scope is not None:
-        bound = [b for b in variable.scope.bindings[variable.name] if not is_none(b)]
+        bound = [b for b in variable.scope.bindings[variable.name] if not is_placeholder(b)]
         if len(bound) > len(variable.bindings):
             return False  # it is another device at other times
     values = [binding.value if binding.path else plain(binding) for binding in variable.bindings]

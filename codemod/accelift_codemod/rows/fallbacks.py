@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.index import How
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.rows import row_numbers
 from accelift_codemod.rows.copies import is_place
 
@@ -43,7 +43,7 @@ def _asks(test: ast.expr) -> bool | None:
     """Whether a test is true where nothing is said (`size is None`), or false (`size is not None`); else None."""
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.left, ast.Name):
         none = test.comparators[0]
-        if isinstance(none, ast.Constant) and none.value is None and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
+        if is_constant(none, None) and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
             return isinstance(test.ops[0], ast.Is)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return True if isinstance(test.operand, ast.Name) else None

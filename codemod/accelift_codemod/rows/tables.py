@@ -10,7 +10,7 @@ from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.layout.products import integer
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.measured import inside_networks
 from accelift_codemod.rows.placed import NUMBERS, Places
 
@@ -108,7 +108,7 @@ def _is_one_row(places: Places, source: ast.expr | None, steps: int = _STEPS) ->
         return bool(bound) and all(_is_one_row(places, b.value, steps - 1) for b in bound)
     if isinstance(source, ast.Subscript):
         first = source.slice.elts[0] if isinstance(source.slice, ast.Tuple) and source.slice.elts else source.slice
-        return isinstance(first, ast.Constant) and first.value is None
+        return is_constant(first, None)
     if not isinstance(source, ast.Call) or not source.args:
         return False
     first = source.args[0]

@@ -10,7 +10,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts.effects import computes_with
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.memo import kept
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.measured.inside_networks import Visit, attribute, changing, is_self, runs, visits
 from accelift_codemod.networks.overwritten import overwritten
 from accelift_codemod.networks.own_averages import averaging
@@ -139,7 +139,7 @@ def _makes_tensor(draft: Draft, node: ast.expr, kept: set[str]) -> bool:
         return attribute(of) in kept or (isinstance(of, ast.Call) and _makes_tensor(draft, of, kept))
     made = draft.facts.resolver.qualified(node.func) if isinstance(node, ast.Call) else None
     module, _, name = (made or "").rpartition(".")
-    empty = isinstance(node, ast.Constant) and node.value is None
+    empty = is_constant(node, None)
     return empty or made in _PARAMETERS or (module == "torch" and name.islower())
 
 

@@ -10,7 +10,7 @@ from accelift_codemod.facts import Role, library
 from accelift_codemod.facts.index import How, position
 from accelift_codemod.facts.processes import Sum
 from accelift_codemod.facts.starters import Part
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.networks import scattered
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.reasons import refuse
@@ -343,4 +343,4 @@ def _asks_for_several(draft: Draft, test: ast.Compare) -> str:
 def _moves_inputs(draft: Draft, wrap: ast.Call) -> bool:
     """Whether DistributedDataParallel moves what its network is called with: only where it is told to which GPU."""
     devices = draft.facts.resolver.argument(wrap, 1, "device_ids")
-    return devices is not None and not (isinstance(devices, ast.Constant) and devices.value is None)
+    return devices is not None and not is_constant(devices, None)

@@ -10,7 +10,7 @@ from accelift_codemod.facts import Role, files, library
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.signatures import default
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.values import Value, Values
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -110,7 +110,7 @@ with accelerator.main_process_first():
         if self._fetches(draft, call):
             return True
         given = call.args[4:6] if (draft.facts.resolver.qualified(call.func) or "").startswith(_DATASETS) else []
-        if any(isinstance(a, ast.Constant) and a.value is True for a in given):
+        if any(is_constant(a, True) for a in given):
             return True  # MNIST(root, train, transform, target_transform, download)
         if draft.facts.resolver.builtin(call.func) is not None:
             return False  # dict(download=True)
@@ -154,7 +154,7 @@ with accelerator.main_process_first():
             return False
         given = next((p for p in (*function.args.args, *function.args.kwonlyargs) if p.arg == value.id), None)
         otherwise = default(function, given) if given is not None else None
-        return value.id == "download" and isinstance(otherwise, ast.Constant) and otherwise.value is False
+        return value.id == "download" and is_constant(otherwise, False)
 
 
 def _entry(options: Value, key: str) -> Values:

@@ -9,7 +9,7 @@ from accelift_codemod.blueprint.borrowed import Known, known, precedes
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import commands, files, library, services
 from accelift_codemod.facts.own_values import is_apart
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.main_process import alone, in_expressions
 from accelift_codemod.measured.decisions import chosen_by_content
 from accelift_codemod.measured.shares import named_after_labels, named_after_samples
@@ -470,4 +470,4 @@ def _is_there(draft: Draft, test: ast.expr, folder: ast.expr) -> bool:
 def _may_exist(draft: Draft, call: ast.Call, place: int | None) -> bool:
     """Whether a call says that the folder it makes may be there already."""
     given = draft.facts.resolver.argument(call, place, "exist_ok")
-    return isinstance(given, ast.Constant) and given.value is True
+    return is_constant(given, True)

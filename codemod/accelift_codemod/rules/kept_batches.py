@@ -9,7 +9,7 @@ from accelift_codemod.batches.unasked import unasked
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.index import Function, position
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.values import Value, Values
 from accelift_codemod.measured.inside_networks import is_self
 from accelift_codemod.plan import Edit, Finding, Severity
@@ -164,7 +164,7 @@ for epoch in range(10):
     def _drop(self, draft: Draft, loaders: list[Value]) -> bool:
         """Whether loaders leave out a smaller batch at the end."""
         given = (draft.facts.objects.loader(v).arguments.get("drop_last") for v in loaders)
-        return all(isinstance(d, ast.Constant) and d.value is True for d in given)
+        return all(is_constant(d, True) for d in given)
 
     def _later(self, draft: Draft, kept: Value) -> Finding:
         loaders = [v for inner in kept.inner for v in draft.facts.loops.loaders(inner)]

@@ -14,7 +14,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, torch_ops
 from accelift_codemod.facts.chance import NOT_DRAWN, SEEDS, drawn_from, of_distribution, own_generator
 from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS, How
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.networks import gradient_hooks, modes, ready_networks
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -279,7 +279,7 @@ class Notes(Rule):
         if draft.facts.resolver.qualified(call.func) != "torch.nn.functional.batch_norm":
             return False
         told = draft.facts.resolver.argument(call, _TRAINING, "training")
-        return told is not None and not (isinstance(told, ast.Constant) and told.value is False)
+        return told is not None and not is_constant(told, False)
 
     def _draws(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call draws random numbers."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import library, showing
+from accelift_codemod.facts.tree import is_constant
 from accelift_codemod.measured import said
 from accelift_codemod.plan import Edit, Finding, Need, Operation
 from accelift_codemod.rules import Rule
@@ -60,9 +61,9 @@ class Progress(Rule):
         own = next((k for k in call.keywords if k.arg in ("disable", None)), None)
         if own is None:
             yield draft.edit(_RULE, call, Operation.ADD_ARGUMENT, reason, f"disable={others}", need=Need.WEAK)
-        elif own.arg is None or (isinstance(own.value, ast.Constant) and own.value.value is True):
+        elif own.arg is None or is_constant(own.value, True):
             return  # `**options` may hold a `disable`; one that is always off stays off
-        elif isinstance(own.value, ast.Constant) and own.value.value is None:  # off unless on a terminal
+        elif is_constant(own.value, None):  # off unless on a terminal
             code = "disable=None if {accelerator}.is_local_main_process else True"
             yield draft.edit(_RULE, own, Operation.KEYWORD, reason, code, need=Need.WEAK)
         elif isinstance(own.value, ast.Constant):

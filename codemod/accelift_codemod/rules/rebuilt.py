@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Value, position
+from accelift_codemod.facts.tree import is_constant
 from accelift_codemod.networks.given_layers import changes, same
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -63,7 +64,7 @@ def _is_once(draft: Draft, node: ast.AST) -> bool:
         return False
     if not isinstance(test.ops[0], ast.Is) or not isinstance(test.left, ast.Attribute):
         return False
-    none = isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None
+    none = is_constant(test.comparators[0], None)
     cls = draft.facts.index.enclosing_class(node)
     stores = [n for n in draft.facts.index.attributes.get(test.left.attr, []) if isinstance(n.ctx, ast.Store)]
     stores = [n for n in stores if draft.facts.index.enclosing_class(n) in (cls, None)]

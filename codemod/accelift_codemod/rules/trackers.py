@@ -9,7 +9,7 @@ from accelift_codemod.chance import picked
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.main_process.alone import self_contained
 from accelift_codemod.measured.attributes import attribute_reads
 from accelift_codemod.measured.onward import Read, function_of, reached, targets
@@ -277,9 +277,7 @@ def _says_there_is_none(test: ast.expr, asked: ast.expr) -> bool:
 def _leaves(body: list[ast.stmt]) -> bool:
     """Whether a function gives back nothing at once."""
     last = body[0]
-    return isinstance(last, ast.Return) and (
-        last.value is None or (isinstance(last.value, ast.Constant) and last.value.value is None)
-    )
+    return isinstance(last, ast.Return) and (last.value is None or is_constant(last.value, None))
 
 
 def _is_yielded(draft: Draft, read: Read) -> bool:

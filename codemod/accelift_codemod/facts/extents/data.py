@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.extents.sizes import GRID, NUMBER, ROW, Extent, alike, array, inside, stacked
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
+from accelift_codemod.facts.tree import is_constant
 from accelift_codemod.facts.values import Role
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Data:
     def _batch(self, arguments: dict[str, ast.expr | None], path: Path) -> Extent | None:
         """The extent of a part of the batches that torch makes of samples."""
         size = arguments.get("batch_size")
-        if isinstance(size, ast.Constant) and size.value is None:
+        if is_constant(size, None):
             return None
         return stacked(array(self.sample(arguments.get("dataset"), path)))
 

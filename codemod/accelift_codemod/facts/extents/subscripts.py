@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from accelift_codemod.facts.extents.sizes import NUMBER, ROW, TABLE, Extent, resized
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.layout.products import integer
+from accelift_codemod.facts.tree import is_constant
 from accelift_codemod.facts.values import Role
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Subscripts:
         sizes: list[int | None] = []
         vectors = 0
         for place in places:
-            if isinstance(place, ast.Constant) and place.value is None:
+            if is_constant(place, None):
                 sizes.append(1)
                 continue
             if not left:
@@ -90,7 +91,7 @@ class Subscripts:
         if len(places) != 2 or not (isinstance(places[0], ast.Constant) and places[0].value is ...):
             return None
         last = places[1]
-        if isinstance(last, ast.Constant) and last.value is None:
+        if is_constant(last, None):
             return replace(base, sizes=(*base.sizes, 1))
         return replace(base, sizes=base.sizes[:-1]) if integer(last) is not None and base.sizes else None
 

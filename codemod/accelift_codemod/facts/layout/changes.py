@@ -25,7 +25,7 @@ from accelift_codemod.facts.layout.algebra import (
 )
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.memo import memoised
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.layout.interpreter import Layouts
@@ -114,7 +114,7 @@ class Changes:
                 return None
             told = {k.arg: k.value for k in call.keywords}
             here = told.get("inplace")
-            inside = isinstance(here, ast.Constant) and here.value is True
+            inside = is_constant(here, True)
             inside = inside or (qualified.endswith("_") and not qualified.endswith("__"))
             return told.get("out") or (call.args[0] if inside and call.args else None)
         func = call.func

@@ -11,7 +11,7 @@ from accelift_codemod.facts.layout.algebra import FIXED, Layout, Shape
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.values import Role
 
 _TRUTHS = frozenset(
@@ -71,7 +71,7 @@ class Choosing:
             return None
         if name == "pad_packed_sequence" and arguments[0] is Layout.PACKED:
             first = self.resolver.argument(call, 1, "batch_first")
-            rows = isinstance(first, ast.Constant) and first.value is True
+            rows = is_constant(first, True)
             return (Layout.ROWS if rows else Layout.COLUMNS, Layout.ROWS)
         if name == "pack_sequence" and arguments[0] not in FIXED:
             return Layout.PACKED

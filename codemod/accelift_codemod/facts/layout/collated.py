@@ -20,7 +20,7 @@ from accelift_codemod.facts.layout.samples import LISTS, SEVERAL, Environment, K
 from accelift_codemod.facts.layout.stacking import DEFAULT, JOINS, STACKS, TENSORS, only_stacks
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.signatures import argument
-from accelift_codemod.facts.tree import leaves, walk
+from accelift_codemod.facts.tree import is_constant, leaves, walk
 from accelift_codemod.facts.values import Value
 
 _TAKING = frozenset({"pop", "remove", "clear"})
@@ -116,7 +116,7 @@ class Collated:
         returned: list[Known] = []
         for statement in statements:
             if isinstance(statement, ast.Return):
-                if statement.value is not None and not samples.is_none(statement.value):  # None: there are no samples
+                if statement.value is not None and not is_constant(statement.value, None):  # None: there are no samples
                     returned.append(self._read(statement.value, env))
             elif isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
                 value = self._read(statement.value, env)
@@ -340,7 +340,7 @@ class Collated:
             )
         if qualified == "torch.nn.utils.rnn.pad_sequence" and first in LISTS:
             rows = argument(call, 1, "batch_first")
-            return Layout.ROWS if isinstance(rows, ast.Constant) and rows.value is True else Layout.COLUMNS
+            return Layout.ROWS if is_constant(rows, True) else Layout.COLUMNS
         if home == "torch" and name in torch_ops.SIZED and not any(map(samples.of_sample, given)):
             size = first[0] if isinstance(first, tuple) and first else first
             return Layout.ROWS if size is Layout.COUNT else Layout.UNKNOWN

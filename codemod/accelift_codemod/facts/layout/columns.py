@@ -8,6 +8,7 @@ from accelift_codemod.facts import torch_ops as ops
 from accelift_codemod.facts.layout.algebra import Layout, Shape
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.signatures import argument
+from accelift_codemod.facts.tree import is_constant
 
 _TOTALS = {"mean": Layout.MEAN, "sum": Layout.SUM, "weighted": Layout.WEIGHTED}
 _SAMPLES = 1  # their dimension
@@ -44,7 +45,7 @@ def columns(name: str, call: ast.Call, offset: int, rank: int | None = None) -> 
     if place != 0 or kind == "pair":
         return Layout.UNKNOWN
     kept = argument(call, ops.DIMENSION_PLACE.get(name, 0) + offset + 1, "keepdim")
-    whole = kind == "same" or (isinstance(kept, ast.Constant) and kept.value is True)
+    whole = kind == "same" or is_constant(kept, True)
     return Layout.COLUMNS if whole else Layout.ROWS if kept is None else Layout.UNKNOWN
 
 

@@ -11,7 +11,7 @@ from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.layout.products import integer, untransposed
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.values import Role, Value
 
 if TYPE_CHECKING:
@@ -352,7 +352,7 @@ class Dimensions:
 
 def _is_new(place: ast.expr) -> bool:
     """Whether a part of a subscript makes a new dimension."""
-    return isinstance(place, ast.Constant) and place.value is None
+    return is_constant(place, None)
 
 
 def is_shape(node: ast.expr | None) -> bool:

@@ -45,7 +45,7 @@ from accelift_codemod.facts.layout.prefixes import Prefixes
 from accelift_codemod.facts.layout.ranks import Ranks
 from accelift_codemod.facts.layout.subscripts import Subscripts
 from accelift_codemod.facts.objects import Objects
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.values import Role
 
 if TYPE_CHECKING:
@@ -439,7 +439,7 @@ def _taken(statement: ast.If, env: Environment) -> list[list[ast.stmt]]:
     test = statement.test
     if isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and len(test.ops) == 1:
         right = test.comparators[0]
-        is_none = isinstance(right, ast.Constant) and right.value is None
+        is_none = is_constant(right, None)
         if is_none and env.get(test.left.id) in (Layout.ROWS, Layout.BATCH):
             if isinstance(test.ops[0], ast.Is):
                 return [statement.orelse]

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from accelift_codemod.facts import torch_ops as ops
 from accelift_codemod.facts.layout.algebra import COMPARING, CURVING, FIXED, Layout, Shape, altered
+from accelift_codemod.facts.tree import is_constant
 from accelift_codemod.facts.values import Value
 
 _WEIGHTS = frozenset({"weight", "ignore_index"})  # what makes a mean one by weights
@@ -82,7 +83,7 @@ def _given(call: ast.Call, name: str, tensors: int) -> dict[str, ast.expr] | Non
         if len(more) > len(names) or any(isinstance(a, ast.Starred) for a in call.args):
             return None
         found.update(zip(names, more, strict=False))
-    return {k: v for k, v in found.items() if not (isinstance(v, ast.Constant) and v.value is None)}
+    return {k: v for k, v in found.items() if not is_constant(v, None)}
 
 
 def _reduced(keywords: dict[str, ast.expr], arguments: list[Shape], weighted: bool) -> Shape:
@@ -108,9 +109,9 @@ def _reduced(keywords: dict[str, ast.expr], arguments: list[Shape], weighted: bo
     reduction = keywords.get("reduction")
     averaged = keywords.get("size_average")
     reduced = keywords.get("reduce")
-    if isinstance(averaged, ast.Constant) and averaged.value is False:
+    if is_constant(averaged, False):
         return Layout.SUM
-    if isinstance(reduced, ast.Constant) and reduced.value is False:
+    if is_constant(reduced, False):
         return Layout.ROWS
     if reduction is not None:
         word = reduction.value if isinstance(reduction, ast.Constant) else None

@@ -28,7 +28,7 @@ from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.layout.sequences import Sequences
 from accelift_codemod.facts.layout.submodules import Submodules
 from accelift_codemod.facts.signatures import default
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.values import Role, Value
 
 if TYPE_CHECKING:
@@ -326,7 +326,7 @@ class Modules:
             return [*self.parts(node.body), *self.parts(node.orelse)]
         if isinstance(node, ast.Call) and node.args and self.resolver.qualified(node.func) in _WEIGHTS:
             return self.parts(node.args[0])
-        none = node is None or (isinstance(node, ast.Constant) and node.value is None)  # which nobody can call
+        none = node is None or is_constant(node, None)  # which nobody can call
         return [] if none else [node]  # type: ignore[list-item]
 
     def function(

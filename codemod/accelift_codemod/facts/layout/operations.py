@@ -29,6 +29,7 @@ from accelift_codemod.facts.layout.last_dimensions import along_last
 from accelift_codemod.facts.layout.pairs import adds_copies, attended, broadcast, expanded, groups, paired, spread
 from accelift_codemod.facts.layout.products import integer, swaps
 from accelift_codemod.facts.signatures import argument
+from accelift_codemod.facts.tree import is_constant
 
 _MOST_DIMENSIONS = 5
 # What has one of each piece, or their number, if it is given pieces.
@@ -344,7 +345,7 @@ def _picks(name: str, call: ast.Call, parts: list[Shape], offset: int) -> Shape 
         return Layout.PICKED
     if name in ("nonzero", "argwhere") or (name == "where" and offset and len(parts) == 1):
         split = argument(call, None, "as_tuple")
-        each = name == "where" or (isinstance(split, ast.Constant) and split.value is True)
+        each = name == "where" or is_constant(split, True)
         return tuple([Layout.PICKED] * _MOST_DIMENSIONS) if each else Layout.PICKED
     if name == "index_select" and integer(argument(call, offset, "dim")) == 0 and parts[-1] is Layout.PICKED:
         return Layout.PICKED

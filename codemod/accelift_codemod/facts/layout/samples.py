@@ -87,7 +87,3 @@ def settled_number(node: ast.expr, env: Environment) -> bool:
     if isinstance(node, ast.Attribute):
         return isinstance(node.value, ast.Name) and env.get(node.value.id, Layout.CONST) is Layout.CONST
     return isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id not in env)
-
-
-def is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None

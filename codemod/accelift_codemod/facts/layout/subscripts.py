@@ -21,6 +21,7 @@ from accelift_codemod.facts.layout.algebra import (
     item,
     tensor,
 )
+from accelift_codemod.facts.tree import is_constant
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.layout.interpreter import Layouts
@@ -89,7 +90,7 @@ class Subscripts:
         if base in (Layout.ROWS, *ALTERED):
             if any(self._place(place, env, frame) is Layout.MIXED for place in places[1:]):
                 return Layout.MIXED
-            if isinstance(places[0], ast.Constant) and places[0].value is None and all(map(is_whole, places[1:2])):
+            if is_constant(places[0], None) and all(map(is_whole, places[1:2])):
                 return Layout.COLUMNS
             return base if is_whole(places[0]) else self._chosen(places, env, frame)
         if base is Layout.UNKNOWN and len(places) > 1 and all(map(_is_place, places)):
@@ -108,7 +109,7 @@ class Subscripts:
             return Layout.UNKNOWN
         if isinstance(first, ast.Slice):
             return Layout.COLUMNS
-        if isinstance(first, ast.Constant) and first.value is None:
+        if is_constant(first, None):
             return Layout.UNSURE
         return Layout.ROWS if products.integer(first) is not None else Layout.UNKNOWN
 

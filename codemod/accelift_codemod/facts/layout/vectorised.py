@@ -10,6 +10,7 @@ from accelift_codemod.facts.layout import around
 from accelift_codemod.facts.layout.algebra import CURVING, FIXED, Environment, Frame, Layout, Shape, tensor, written_out
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.signatures import argument
+from accelift_codemod.facts.tree import is_constant
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.layout.interpreter import Layouts
@@ -55,7 +56,7 @@ def _dimensions(told: ast.expr | None, number: int) -> list[int | None] | None:
         return None
     found: list[int | None] = []
     for one in told.elts:
-        none = isinstance(one, ast.Constant) and one.value is None
+        none = is_constant(one, None)
         if not none and integer(one) != 0:
             return None
         found.append(None if none else 0)
