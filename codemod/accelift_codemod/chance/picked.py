@@ -9,8 +9,7 @@ from accelift_codemod.chance import splitting
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.index import FUNCTIONS, Function
-from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured.onward import targets
+from accelift_codemod.facts.tree import targets, walk
 
 _PICKERS = ("torch.utils.data.Subset", "torch.utils.data.SubsetRandomSampler")
 SAMPLERS = ("sampler", "batch_sampler")

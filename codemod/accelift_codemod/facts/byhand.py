@@ -10,7 +10,7 @@ from accelift_codemod.facts.index import Binding, How, position
 from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.timeline import Timeline
-from accelift_codemod.facts.tree import children, is_constant, own_nodes, walk
+from accelift_codemod.facts.tree import children, is_constant, own_nodes, targets, walk
 from accelift_codemod.facts.values import Role
 
 # What is done to a gradient in place that leaves none.
@@ -76,7 +76,7 @@ class ByHand:
         """Whether a node sets a gradient, or changes it in place."""
         if isinstance(node, (ast.Assign, ast.AugAssign)):
             empty = is_constant(node.value, None)
-            return not empty and any(self._is_gradient(t) for t in _targets(node))
+            return not empty and any(self._is_gradient(t) for t in targets(node))
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             return False
         name = node.func.attr
@@ -86,7 +86,7 @@ class ByHand:
     def _from_batch(self, node: ast.AST) -> bool:
         """Whether what a node makes of a parameter's gradient is computed from the batch: not of an input's."""
         if isinstance(node, (ast.Assign, ast.AugAssign)):
-            owners = [t for t in _targets(node) if self._is_gradient(t)]
+            owners = [t for t in targets(node) if self._is_gradient(t)]
             given = [node.value, *(n.slice for o in owners for n in walk(o) if isinstance(n, ast.Subscript))]
         else:
             assert isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
@@ -129,10 +129,6 @@ class ByHand:
         if not isinstance(node, ast.Attribute) or node.attr != "grad":
             return False
         return all(v.declaration is None for v in self.resolver.values(node.value))
-
-
-def _targets(node: ast.Assign | ast.AugAssign) -> list[ast.expr]:
-    return node.targets if isinstance(node, ast.Assign) else [node.target]
 
 
 def _whole(node: ast.expr) -> ast.expr:

@@ -9,7 +9,7 @@ from accelift_codemod.facts import library
 from accelift_codemod.facts.index import FUNCTIONS, Function, How, Index
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.names import Names
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import targets, walk
 from accelift_codemod.facts.values import Role
 
 _CLASS_ROLES = {
@@ -201,8 +201,7 @@ def reads_constant(index: Index, cls: ast.ClassDef, read: ast.Name) -> bool:
 
 def _bound(statement: ast.Assign | ast.AnnAssign) -> set[str]:
     """The variables that a statement of a class binds."""
-    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-    return {target.id for target in targets if isinstance(target, ast.Name)}
+    return {target.id for target in targets(statement) if isinstance(target, ast.Name)}
 
 
 def _decorated(function: Function, name: str) -> bool:

@@ -8,7 +8,7 @@ from functools import cached_property
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS, How, Index, position
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.tree import LOADS, STORES, children, walk
+from accelift_codemod.facts.tree import LOADS, STORES, children, targets, walk
 
 _DEFINITIONS = frozenset({*FUNCTIONS, ast.ClassDef})
 _SCOPES = frozenset({ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp, ast.Lambda})
@@ -138,8 +138,7 @@ class Effects:
         if self._fills(statement):
             return True
         if isinstance(statement, (ast.Assign, ast.AnnAssign)):
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            return any(self.outlives(part) for target in targets for part in _parts(target))
+            return any(self.outlives(part) for target in targets(statement) for part in _parts(target))
         return not isinstance(statement, (ast.Assert, ast.Raise, ast.Pass))
 
     def _compound(self, statement: ast.stmt, names: set[str], fresh: set[str]) -> bool:

@@ -20,7 +20,7 @@ from accelift_codemod.facts.copying import Copier, around
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Index, Scope, parameters
 from accelift_codemod.facts.method_reads import Leaf, MethodReads
 from accelift_codemod.facts.signatures import bind, default, is_told
-from accelift_codemod.facts.tree import is_constant, walk
+from accelift_codemod.facts.tree import is_constant, targets, walk
 from accelift_codemod.facts.uses import is_called
 
 _MOST = 4  # methods of which a variable may hold one
@@ -196,7 +196,7 @@ class _Group:
             self.handed = True
             self.variables.setdefault(self._taken(call, node))
         elif isinstance(parent, (ast.Assign, ast.AnnAssign)) and parent.value is node:
-            for target in parent.targets if isinstance(parent, ast.Assign) else [parent.target]:
+            for target in targets(parent):
                 variable = self._variable(target)
                 if variable is None:
                     raise _Unknown

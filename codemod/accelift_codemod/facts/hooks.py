@@ -11,7 +11,7 @@ from accelift_codemod.facts.classes import is_static
 from accelift_codemod.facts.effects import computes_with
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.keeping import PUTS
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import targets, walk
 
 if TYPE_CHECKING:
     from accelift_codemod.facts import Facts
@@ -134,7 +134,7 @@ def _filled(facts: Facts, node: ast.AST, given: set[str]) -> Iterator[ast.Name |
 
 
 def _targets(statement: ast.Assign | ast.AugAssign | ast.AnnAssign) -> Iterator[ast.expr]:
-    for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
+    for target in targets(statement):
         yield from target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
 
 

@@ -8,7 +8,7 @@ from accelift_codemod.facts.classes import Classes
 from accelift_codemod.facts.index import Function, How, Index
 from accelift_codemod.facts.made import made
 from accelift_codemod.facts.memo import kept
-from accelift_codemod.facts.tree import unmoved, walk
+from accelift_codemod.facts.tree import targets, unmoved, walk
 from accelift_codemod.facts.values import Role
 
 _KEPT = frozenset({Role.LOADER, Role.MODEL, Role.OPTIMIZER})
@@ -84,8 +84,8 @@ def _keeps(index: Index, call: ast.Call, function: Function | None) -> bool:
     statement = index.statement(call)
     if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or function is None:
         return False
-    names = {t.id for t in _targets(statement) if isinstance(t, ast.Name)}
-    if any(map(_is_kept, _targets(statement))):
+    names = {t.id for t in targets(statement) if isinstance(t, ast.Name)}
+    if any(map(_is_kept, targets(statement))):
         return True
     copies = _copies(index, function)
     return any(name in copies for name in names)
@@ -102,10 +102,6 @@ def _read(node: ast.expr) -> set[str]:
     """The variables that an assignment copies."""
     parts = node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
     return {part.id for part in parts if isinstance(part, ast.Name)}
-
-
-def _targets(statement: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
-    return statement.targets if isinstance(statement, ast.Assign) else [statement.target]
 
 
 def _is_kept(target: ast.expr) -> bool:

@@ -7,7 +7,7 @@ import ast
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.tree import own_nodes
+from accelift_codemod.facts.tree import own_nodes, targets
 
 _SETS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 # What puts something into a list or the like.
@@ -28,8 +28,7 @@ def keeps(resolver: Resolver, method: Function, parameter: str, seen: frozenset[
                 given |= stores(node)
     for node in nodes:
         if isinstance(node, _SETS) and node.value is not None and _read(node.value, given):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if any(_root(target) == first[0].arg for target in targets):
+            if any(_root(target) == first[0].arg for target in targets(node)):
                 return True
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _root(node.func) == first[0].arg:
             target = resolver.callee(node)

@@ -106,6 +106,13 @@ def is_constant(node: ast.AST | None, value: bool | None) -> bool:
     return isinstance(node, ast.Constant) and node.value is value
 
 
+def targets(statement: ast.AST) -> list[ast.expr]:
+    """What an assignment sets; nothing of other statements."""
+    if isinstance(statement, ast.Assign):
+        return statement.targets
+    return [statement.target] if isinstance(statement, (ast.AnnAssign, ast.AugAssign)) else []
+
+
 def is_spelled_out(node: ast.expr) -> bool:
     """Whether an expression is a variable, or an attribute or a spelled out entry of one: `models["encoder"]`."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from accelift_codemod.facts.index import How, position
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import targets, walk
 from accelift_codemod.facts.values import Evidence, Role
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -114,7 +114,7 @@ optimizer.param_groups[0]["lr"] = 0.01
     def _stale(self, world: World) -> Iterator[Finding]:
         """Parameter groups that are kept before `prepare`, and changed after it."""
         for statement in (n for n in walk(world.index.tree) if isinstance(n, (ast.Assign, ast.AugAssign))):
-            for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
+            for target in targets(statement):
                 name = target.value if isinstance(target, ast.Subscript) else None
                 if not isinstance(name, ast.Name):
                     continue

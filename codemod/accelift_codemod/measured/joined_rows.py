@@ -12,7 +12,7 @@ from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import Binding
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.showing import is_beside_a_bar, is_logging, prints
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import targets, walk
 from accelift_codemod.measured.averaging import is_detached
 from accelift_codemod.measured.carrying_objects import led
 from accelift_codemod.measured.counting import (
@@ -27,7 +27,6 @@ from accelift_codemod.measured.counting import (
 )
 from accelift_codemod.measured.filling import FILLING, filled, given_to
 from accelift_codemod.measured.numbers import number_of
-from accelift_codemod.measured.onward import targets
 from accelift_codemod.plan import Edit, Need, Operation
 
 _TENSORS = (Layout.ROWS, Layout.MEAN, Layout.SUM)

@@ -13,7 +13,7 @@ from accelift_codemod.facts.effects import assignments
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.parts import PASSES
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import targets, walk
 from accelift_codemod.measured import keys
 from accelift_codemod.measured.attributes import attribute_reads, declared_by, is_layer, library_made
 from accelift_codemod.measured.held_outside import reads_by_callers
@@ -147,13 +147,6 @@ def _unpacked(draft: Draft, read: Read, place: int, many: int) -> list[ast.Name]
 
 def _is_entry(node: ast.AST | None, place: int) -> bool:
     return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == place
-
-
-def targets(statement: ast.stmt) -> list[ast.expr]:
-    """What an assignment sets; nothing of other statements."""
-    if isinstance(statement, ast.Assign):
-        return statement.targets
-    return [statement.target] if isinstance(statement, (ast.AnnAssign, ast.AugAssign)) else []
 
 
 def around(draft: Draft, read: Read, stop: Stop | None = None) -> Iterator[ast.AST]:

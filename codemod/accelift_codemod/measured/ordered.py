@@ -10,8 +10,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout
-from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured.onward import targets
+from accelift_codemod.facts.tree import targets, walk
 
 _STEPS = 4  # variables, and functions that a number comes from
 _KEEPS = frozenset({"append", "update", "add", "extend"})

@@ -10,7 +10,7 @@ from accelift_codemod.facts import BatchLoop, How, Kind, Role, Scope, position
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import Binding
 from accelift_codemod.facts.layout import Environment, Layout
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import targets, walk
 from accelift_codemod.measured import coins, texts
 from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.averaging import means_in
@@ -20,7 +20,6 @@ from accelift_codemod.measured.held_outside import reads_elsewhere
 from accelift_codemod.measured.joined_rows import from_all_rows
 from accelift_codemod.measured.numbers import is_number, number_of
 from accelift_codemod.measured.one_by_one import over_samples
-from accelift_codemod.measured.onward import targets
 from accelift_codemod.measured.taken import counts_beside, numbers_in, taken_of_all, written
 from accelift_codemod.plan import Assumption, Edit, Need, Operation
 

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.layout import Environment, Layout, Layouts, Shape
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import targets, walk
 from accelift_codemod.measured.counting import MEAN_OF_ALL, RULE, WHY, total
 from accelift_codemod.measured.numbers import number_of
-from accelift_codemod.measured.onward import targets
 from accelift_codemod.plan import Assumption, Edit, Need, Operation
 
 EVEN = Assumption("the samples of a batch can be shared evenly; a smaller last batch may differ a little")

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.layout import Layout
-from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured.onward import targets
+from accelift_codemod.facts.tree import targets, walk
 
 # What clips gradients: to what, is told in the second argument.
 CLIPS = frozenset(

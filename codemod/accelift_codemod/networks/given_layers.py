@@ -11,7 +11,7 @@ from accelift_codemod.facts import Function, How, Role, Value
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.signatures import argument
 from accelift_codemod.facts.touching import Touching
-from accelift_codemod.facts.tree import children, walk
+from accelift_codemod.facts.tree import children, targets, walk
 
 # Methods of torch's modules that put what they are given into the module, and where that stands.
 _TAKES = {
@@ -110,9 +110,8 @@ def _parameters_of(draft: Draft, node: ast.expr) -> ast.expr | None:
 def _changed(draft: Draft, node: ast.AST) -> ast.expr | None:
     """What a node gives new layers: the network, or a part of it."""
     if isinstance(node, (ast.Assign, ast.AnnAssign)):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        target = targets[0]
-        if len(targets) == 1 and isinstance(target, PLACES) and node.value is not None:
+        target = targets(node)[0]
+        if len(targets(node)) == 1 and isinstance(target, PLACES) and node.value is not None:
             own = _receiver(node.value)
             moved = own is not node.value and own is not None and same(own, target)
             return target.value if not moved and _trained(draft, node.value) else None

@@ -18,7 +18,7 @@ from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.torch_ops import ABOUT, CURVED, out_of_place
-from accelift_codemod.facts.tree import children, walk
+from accelift_codemod.facts.tree import children, targets, walk
 
 _FUNCTION = "torch.autograd.Function"
 # What of twice the gradient is twice that of the gradient, for each element.
@@ -94,8 +94,7 @@ def _returning(hook: Hook, given: list[str]) -> Iterator[tuple[ast.AST, Set[str]
     names, wanted = {*given}, {n.id for r in walk(hook) if isinstance(r, ast.Return) for n in _names(r)}
     for _ in sets:
         for one in sets:
-            targets = one.targets if isinstance(one, ast.Assign) else [one.target]
-            stored = {name for target in targets for name in _stored(target)}
+            stored = {name for target in targets(one) for name in _stored(target)}
             if _reads(one.value, names):
                 names |= stored
             if stored & wanted:

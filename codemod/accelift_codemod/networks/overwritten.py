@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.index import FUNCTIONS, Function, How
-from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured.onward import targets
+from accelift_codemod.facts.tree import targets, walk
 
 _BASES = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 _STEPS = 2  # of functions that only hand on what they are given

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from accelift_codemod.facts import library
 from accelift_codemod.facts.index import FUNCTIONS, Index
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import targets, walk
 from accelift_codemod.project.finder import Finder
 from accelift_codemod.project.program import is_main
 from accelift_codemod.project.surface import led
@@ -41,8 +41,7 @@ def _does_more(index: Index, statement: ast.stmt) -> bool:
         never = isinstance(statement, ast.If) and is_main(statement.test)
         return not never and any(_does_more(index, inner) for inner in _inside(statement))
     if isinstance(statement, (ast.Assign, ast.AnnAssign)):
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        return not all(isinstance(t, ast.Name) for t in targets) or any(_calls(statement.value))
+        return not all(isinstance(t, ast.Name) for t in targets(statement)) or any(_calls(statement.value))
     if isinstance(statement, ast.Expr):
         return not isinstance(statement.value, ast.Constant)
     return not isinstance(statement, _NOTHING)

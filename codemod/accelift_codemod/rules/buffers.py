@@ -10,7 +10,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts.effects import computes_with
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.memo import kept
-from accelift_codemod.facts.tree import is_constant, walk
+from accelift_codemod.facts.tree import is_constant, targets, walk
 from accelift_codemod.measured.inside_networks import Visit, attribute, changing, is_self, runs, visits
 from accelift_codemod.networks.overwritten import overwritten
 from accelift_codemod.networks.own_averages import averaging
@@ -89,8 +89,7 @@ def _writes(draft: Draft, visit: Visit) -> Iterator[Write]:
     kept, tainted, nodes = _kept(draft, visit.cls), visit.tainted, visit.nodes
     for node in nodes:
         if isinstance(node, (ast.Assign, ast.AugAssign)) and computes_with(node.value, tainted):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for target in targets:
+            for target in targets(node):
                 name = attribute(target)
                 whole = isinstance(target, ast.Attribute) and isinstance(node, ast.Assign) and target.attr != "data"
                 if name in kept and not (whole and name not in _reads(node.value)):

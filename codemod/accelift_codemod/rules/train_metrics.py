@@ -11,7 +11,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role, position
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.parts import BATCH_LIKE
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import targets, walk
 from accelift_codemod.measured import chance_around, texts
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.averaging import averaging
@@ -29,16 +29,7 @@ from accelift_codemod.measured.estimates import estimates
 from accelift_codemod.measured.held_outside import reads_elsewhere
 from accelift_codemod.measured.hooked import hooked
 from accelift_codemod.measured.keys import same_entries
-from accelift_codemod.measured.onward import (
-    Read,
-    header,
-    is_within,
-    object_reads,
-    reads_of,
-    returned,
-    targets,
-    with_callers,
-)
+from accelift_codemod.measured.onward import Read, header, is_within, object_reads, reads_of, returned, with_callers
 from accelift_codemod.measured.said import is_only_set, remedy, said_inside
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.sums import (

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from accelift_codemod.facts import Facts, Function, library
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.numbers import NAMES
+from accelift_codemod.facts.tree import targets
 
 _BUILTINS = frozenset(
     "abs all any bool float getattr hasattr int isinstance len list max min str sum tuple type".split()
@@ -70,8 +71,7 @@ class Acting:
 
     def _does_more(self, statement: ast.stmt) -> bool:
         if isinstance(statement, (ast.Assign, ast.AnnAssign)):
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            return not all(isinstance(target, ast.Name) for target in targets) or self.acts(statement.value)
+            return not all(isinstance(target, ast.Name) for target in targets(statement)) or self.acts(statement.value)
         if isinstance(statement, (ast.Return, ast.Expr)):
             return self.acts(statement.value)
         if isinstance(statement, ast.If):

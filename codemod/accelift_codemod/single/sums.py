@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.facts import Facts, Function, position
 from accelift_codemod.facts.gradients import Gradients, off
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import targets, walk
 from accelift_codemod.single.switches import Switches
 
 _COMBINES = frozenset(
@@ -131,8 +131,7 @@ def _names(switches: Switches, function: Function, call: ast.Call, what: ast.exp
 
 
 def _targets(statement: ast.Assign | ast.AugAssign) -> set[str]:
-    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-    parts = [part for t in targets for part in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t])]
+    parts = [part for t in targets(statement) for part in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t])]
     return {text for text in map(_text, parts) if text}
 
 

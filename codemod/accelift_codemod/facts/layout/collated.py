@@ -20,7 +20,7 @@ from accelift_codemod.facts.layout.samples import LISTS, SEVERAL, Environment, K
 from accelift_codemod.facts.layout.stacking import DEFAULT, JOINS, STACKS, TENSORS, only_stacks
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.signatures import argument
-from accelift_codemod.facts.tree import is_constant, leaves, walk
+from accelift_codemod.facts.tree import is_constant, leaves, targets, walk
 from accelift_codemod.facts.values import Value
 
 _TAKING = frozenset({"pop", "remove", "clear"})
@@ -120,8 +120,7 @@ class Collated:
                     returned.append(self._read(statement.value, env))
             elif isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
                 value = self._read(statement.value, env)
-                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-                for target in targets:
+                for target in targets(statement):
                     self._bind(target, value, env)
             elif isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
                 listed = env.get(statement.target.id) in (Part.PIECES, *SEVERAL)

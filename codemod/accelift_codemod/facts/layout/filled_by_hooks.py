@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.hooks import BEFORE, FORWARD, parameters
 from accelift_codemod.facts.layout.algebra import SOME, Environment, Layout, Listed, Record, Shape, join
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import targets, walk
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.hooks import Kept
@@ -31,11 +31,10 @@ def _put(layouts: Layouts, one: Kept) -> Shape:
     if env is None:
         return Layout.UNKNOWN
     if isinstance(one.put, (ast.Assign, ast.AnnAssign)):
-        targets = one.put.targets if isinstance(one.put, ast.Assign) else [one.put.target]
         value = layouts.read(one.put.value, env)
-        if any(target is one.place for target in targets):
+        if any(target is one.place for target in targets(one.put)):
             return value
-        entry = any(isinstance(target, ast.Subscript) and target.value is one.place for target in targets)
+        entry = any(isinstance(target, ast.Subscript) and target.value is one.place for target in targets(one.put))
         return Record.of({SOME: value}) if entry else Layout.UNKNOWN
     if isinstance(one.put, ast.Call) and isinstance(one.put.func, ast.Attribute) and one.put.func.value is one.place:
         if one.put.func.attr in _LISTS and one.put.args:

@@ -9,7 +9,7 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.signatures import default
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import targets, walk
 
 _IGNORED = 100  # below zero
 _PUTS = frozenset("where masked_fill masked_fill_ fill_ full full_like append pad pad_sequence".split())
@@ -81,8 +81,7 @@ def _is_put(resolver: Resolver, node: ast.expr) -> bool:
         if isinstance(outer, (ast.ListComp, ast.GeneratorExp)):
             return inner is outer.elt
         if isinstance(outer, (ast.Assign, ast.AnnAssign)):
-            targets = outer.targets if isinstance(outer, ast.Assign) else [outer.target]
-            return not asked and (not given or any(isinstance(target, ast.Subscript) for target in targets))
+            return not asked and (not given or any(isinstance(target, ast.Subscript) for target in targets(outer)))
         if not isinstance(outer, (ast.Call, ast.Attribute, ast.IfExp, ast.keyword)):
             return False
         if isinstance(outer, ast.IfExp) and inner is outer.test:
