@@ -6,6 +6,7 @@ import ast
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import position
+from accelift_codemod.facts.tree import is_remark
 from accelift_codemod.plan import Operation
 
 
@@ -42,8 +43,7 @@ def _beside_torch(body: list[ast.stmt]) -> tuple[ast.stmt, Operation]:
         if imports:
             return imports[-1], Operation.AFTER
         first = body[0]
-        is_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-        return first, Operation.AFTER if is_docstring or _is_future(first) else Operation.BEFORE
+        return first, Operation.AFTER if is_remark(first) or _is_future(first) else Operation.BEFORE
     start = body.index(torch[0])
     run = [torch[0]]
     for statement in body[start + 1 :]:

@@ -11,7 +11,7 @@ from accelift_codemod.facts import Role, torch_ops
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.memo import kept
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_same_name, walk
 from accelift_codemod.measured.onward import Read, reached
 
 _PREPARED = ("torch.nn.", "torch.optim.")  # parameters, which prepare sees to, and what is made of them
@@ -116,17 +116,13 @@ def _reads_of_attribute(draft: Draft, place: ast.Attribute) -> list[Read]:
     """The reads of an attribute, in the class around one of them."""
     cls = draft.facts.index.enclosing_class(place)
     nodes = [n for n in walk(cls) if isinstance(n, ast.Attribute) and n.attr == place.attr] if cls is not None else []
-    return [n for n in nodes if n is not place and isinstance(n.ctx, ast.Load) and _same(n.value, place.value)]
+    return [n for n in nodes if n is not place and isinstance(n.ctx, ast.Load) and is_same_name(n.value, place.value)]
 
 
 def in_place(call: ast.Call) -> ast.expr | None:
     """What a call shuffles where it is."""
     shuffles = isinstance(call.func, ast.Attribute) and call.func.attr == "shuffle"
     return call.args[0] if shuffles and call.args else None
-
-
-def _same(left: ast.expr, right: ast.expr) -> bool:
-    return isinstance(left, ast.Name) and isinstance(right, ast.Name) and left.id == right.id
 
 
 def _on_data(draft: Draft, call: ast.Call, use: ast.expr) -> bool:

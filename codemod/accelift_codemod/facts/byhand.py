@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts import torch_ops
-from accelift_codemod.facts.index import Binding, How, position
+from accelift_codemod.facts.index import How, position
 from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.timeline import Timeline
-from accelift_codemod.facts.tree import children, is_constant, own_nodes, targets, walk
+from accelift_codemod.facts.tree import children, is_constant, own_nodes, targets, walk, whole
 from accelift_codemod.facts.values import Role
 
 # What is done to a gradient in place that leaves none.
@@ -98,13 +98,14 @@ class ByHand:
         queue: list[ast.AST] = [node]
         seen: set[ast.AST] = set(queue)
         while queue and len(seen) < _MOST_NODES:
-            current = queue.pop(0)
+            current, following = queue.pop(0), list[ast.AST]()
             if isinstance(current, ast.Name):
                 if any(v.role in (Role.BATCH, Role.DATA) for v in self.resolver.values(current)):
                     return True
                 owner = self.resolver.index.scope(current).owner(current.id)
                 grown = [b for b in owner.bindings[current.id] if b.how is How.AUGMENT] if owner is not None else []
-                following = [e for b in (*self.resolver.bindings(current), *grown) for e in self._bound(b)]
+                for binding in (*self.resolver.bindings(current), *grown):
+                    following += self.resolver.taken_from(binding)
             elif (isinstance(current, ast.Attribute) and current.attr in _NO_NUMBERS) or (
                 isinstance(current, ast.Call) and self.resolver.builtin(current.func) == "len"
             ):
@@ -116,30 +117,16 @@ class ByHand:
             queue += fresh
         return False
 
-    def _bound(self, binding: Binding) -> Iterator[ast.AST]:
-        """The expressions that a binding takes its value from."""
-        if binding.value is not None:
-            yield binding.value
-        elif binding.how is How.PARAMETER:
-            yield from filter(None, self.resolver.handed(binding))
-
     def _is_gradient(self, node: ast.expr) -> bool:
         """Whether an expression is `p.grad` of a tensor, as far as is known."""
-        node = _whole(node)
+        node = whole(node)
         if not isinstance(node, ast.Attribute) or node.attr != "grad":
             return False
         return all(v.declaration is None for v in self.resolver.values(node.value))
 
 
-def _whole(node: ast.expr) -> ast.expr:
-    """A tensor without `.data`, and without the part of it that is taken: `p.grad` of `p.grad.data[0]`."""
-    while isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr == "data"):
-        node = node.value
-    return node
-
-
 def _owner(gradient: ast.expr) -> ast.expr:
     """What a gradient is that of."""
-    gradient = _whole(gradient)
+    gradient = whole(gradient)
     assert isinstance(gradient, ast.Attribute)
     return gradient.value

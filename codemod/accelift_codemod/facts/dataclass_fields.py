@@ -16,7 +16,7 @@ from accelift_codemod.facts.copying import Copier, around
 from accelift_codemod.facts.index import Index
 from accelift_codemod.facts.keepers import stepped
 from accelift_codemod.facts.names import Names
-from accelift_codemod.facts.tree import is_constant, walk
+from accelift_codemod.facts.tree import is_constant, is_remark, walk
 
 _LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
 
@@ -75,12 +75,8 @@ def _is_plain(cls: ast.ClassDef, names: Names) -> bool:
     if names.qualified(call.func if call is not None else decorator) != "dataclasses.dataclass":
         return False
     settings = [k.arg for k in call.keywords] if call is not None else []
-    only = all(isinstance(s, (ast.AnnAssign, ast.Pass)) or _is_text(s) for s in cls.body)
+    only = all(isinstance(s, (ast.AnnAssign, ast.Pass)) or is_remark(s) for s in cls.body)
     return only and not {"init", "slots", None} & {*settings} and not cls.keywords
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 class _Copier(Copier):

@@ -16,7 +16,7 @@ import ast
 
 from accelift_codemod.facts.index import FUNCTIONS, Function, How
 from accelift_codemod.facts.names import Names
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_remark, walk
 
 _LEAVING = (ast.Return, ast.Raise, ast.Yield, ast.YieldFrom)
 _NAMES = frozenset({"__name__", "__qualname__"})
@@ -32,16 +32,12 @@ def runs_as_it_stands(names: Names, decorator: ast.expr) -> bool:
         return False
     given = [n for n in walk(made.args) if isinstance(n, ast.arg)]
     inner = [s for s in made.body if isinstance(s, FUNCTIONS)]
-    others = [s for s in made.body if s not in inner and not _is_text(s)]
+    others = [s for s in made.body if s not in inner and not is_remark(s)]
     if len(given) != 1 or len(inner) != 1 or len(others) != 1 or not isinstance(inner[0], ast.FunctionDef):
         return False
     returned = others[0].value if isinstance(others[0], ast.Return) else None
     back = isinstance(returned, ast.Name) and returned.id == inner[0].name
     return back and _wraps(names, inner[0]) and _hands_on(names, inner[0], given[0].arg)
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def _wraps(names: Names, wrapper: Function) -> bool:

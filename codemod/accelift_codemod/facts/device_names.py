@@ -33,7 +33,7 @@ def names(devices: Devices, node: ast.expr | None, seen: set[object] | None = No
         return _all(devices, [r.value for r in resolver.returns(target)], seen)
     if not isinstance(node, (ast.Name, ast.Attribute)):
         return None
-    bindings = resolver.bindings(node) if isinstance(node, ast.Name) else devices.attribute_bindings(node)
+    bindings = resolver.bindings(node) if isinstance(node, ast.Name) else devices.index.set_as_spelled(node)
     new = [binding for binding in bindings if binding not in seen]
     if bindings and not new:
         return frozenset()

@@ -93,7 +93,7 @@ class Devices:
                 return True
             if node.attr == "type" and isinstance(node.value, ast.Call):
                 return self.is_device(node.value, depth + 1)  # `torch.accelerator.current_accelerator().type`
-            found = self.attribute_bindings(node)
+            found = self.index.set_as_spelled(node)
             if found:
                 return all(self._binds_device(b, depth + 1) for b in found)
             field = written.field(self.resolver, node)
@@ -150,14 +150,6 @@ class Devices:
         """Whether an expression is the place of a tensor."""
         return whereabouts.follows(self.resolver, node)
 
-    def attribute_bindings(self, node: ast.Attribute) -> list[Binding]:
-        """Assignments to the same attribute of the same variable."""
-        return [
-            b
-            for b in self.index.attribute_bindings.get(node.attr, [])
-            if isinstance(b.node, ast.Attribute) and ast.dump(b.node.value) == ast.dump(node.value)
-        ]
-
     def option(self, node: ast.Attribute) -> ast.Call | None:
         """The `add_argument` call of a command-line option that holds a device name by default."""
         if Role.ARGUMENTS not in self.resolver.roles(node.value):
@@ -175,7 +167,7 @@ class Devices:
         if held is not None:
             return held if self.is_device(held) else None
         if isinstance(node, ast.Attribute):
-            option = self.option(node) if not self.attribute_bindings(node) else None
+            option = self.option(node) if not self.index.set_as_spelled(node) else None
             return self.resolver.argument(option, None, "default") if option is not None else None
         default = self.command_line.word(node)
         return default if default is not None and self.is_device(default) else None
@@ -224,9 +216,9 @@ class Devices:
         if isinstance(node, ast.Attribute) and node.attr == "type" and isinstance(node.value, ast.Call):
             return self.cpu(node.value, depth + 1)
         if isinstance(node, ast.Attribute) and (self.option(node) is not None or self.is_told(node)):
-            if not self.attribute_bindings(node) or self.is_before(node):
+            if not self.index.set_as_spelled(node) or self.is_before(node):
                 return self.conditions.atom(node, ' == "cpu"')
-        if self._is_setting(node) and isinstance(node, ast.Attribute) and not self.attribute_bindings(node):
+        if self._is_setting(node) and isinstance(node, ast.Attribute) and not self.index.set_as_spelled(node):
             return self.conditions.atom(node, ' == "cpu"', setting=True)
         if self.numbers.is_option(node):
             return FALSE
@@ -341,7 +333,7 @@ class Devices:
 
     def is_before(self, node: ast.expr) -> bool:
         """Whether an attribute is read for what it is set to next: `args.device = torch.device(args.device)`."""
-        bindings = self.attribute_bindings(node) if isinstance(node, ast.Attribute) else []
+        bindings = self.index.set_as_spelled(node) if isinstance(node, ast.Attribute) else []
         return len(bindings) == 1 and _is_part(node, bindings)
 
     # ---- variables
@@ -372,7 +364,7 @@ class Devices:
         if isinstance(node, ast.Name):
             return self.resolver.bindings(node)
         field = written.field(self.resolver, node)
-        return self.attribute_bindings(node) or ([field] if field is not None else [])
+        return self.index.set_as_spelled(node) or ([field] if field is not None else [])
 
     def region(
         self, bindings: list[Binding], cpu: Condition | None = None

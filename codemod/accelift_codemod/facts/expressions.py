@@ -14,6 +14,7 @@ from accelift_codemod.facts.contents import KEPT
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, parameters, position
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.signatures import default
+from accelift_codemod.facts.tree import is_same_name
 from accelift_codemod.facts.values import Role, Value, Values
 
 if TYPE_CHECKING:
@@ -162,10 +163,11 @@ class Expressions:
             pair = target.elts if isinstance(target, ast.Tuple) and len(target.elts) == 2 else ()
             if not isinstance(method, ast.Attribute) or method.attr != "items":
                 return ()
-            if not pair or not _is(node.key, pair[0]):
+            if not pair or not is_same_name(node.key, pair[0]):
                 return ()
             over, target = method.value, pair[1]
-        if more or each.ifs or each.is_async or not _is(_itself(entry), target) or not self._has_all(over, node):
+        same = is_same_name(_itself(entry), target)
+        if more or each.ifs or each.is_async or not same or not self._has_all(over, node):
             return ()
         values = self.resolver.values(over)
         role = Role.DICT if isinstance(node, ast.DictComp) else Role.TUPLE
@@ -417,11 +419,6 @@ def _itself(node: ast.expr) -> ast.expr:
     ):
         node = node.func.value
     return node
-
-
-def _is(node: ast.expr, target: ast.expr) -> bool:
-    """Whether an expression is what is bound to a name."""
-    return isinstance(node, ast.Name) and isinstance(target, ast.Name) and node.id == target.id
 
 
 def _cut(node: ast.expr) -> tuple[int | None, int | None] | None:

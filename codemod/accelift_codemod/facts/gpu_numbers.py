@@ -32,7 +32,7 @@ class GpuNumbers:
             return False
         call = self.devices.command_line.options.get(node.attr)
         kind = self.resolver.argument(call, None, "type") if call is not None else None
-        return kind is not None and self.resolver.builtin(kind) == "int" and not self.devices.attribute_bindings(node)
+        return kind is not None and self.resolver.builtin(kind) == "int" and not self.devices.index.set_as_spelled(node)
 
     def is_numeral(self, node: ast.expr | None) -> bool:
         """Whether an expression is the number of a GPU, perhaps handed on: 0 in `.to(gpu_id)`, or that of an option."""
@@ -53,7 +53,7 @@ class GpuNumbers:
         if isinstance(node, (ast.Constant, ast.JoinedStr, ast.BinOp)):
             return self.devices.is_device(node)
         named = isinstance(node, ast.Attribute) and self.devices.option(node) is not None
-        return named and not self.devices.attribute_bindings(node)  # type: ignore[arg-type]
+        return named and not self.devices.index.set_as_spelled(node)  # type: ignore[arg-type]
 
     def only_ever(
         self,
@@ -179,7 +179,7 @@ def is_template(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and str(node.value).startswith(("cuda:{", "xpu:{", "npu:{"))
 
 
-def is_integer(node: ast.expr) -> bool:
+def is_integer(node: ast.expr | None) -> bool:
     """Whether an expression is a number that is written out."""
     return isinstance(node, ast.Constant) and isinstance(node.value, int) and not isinstance(node.value, bool)
 

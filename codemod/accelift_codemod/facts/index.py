@@ -183,6 +183,12 @@ class Index(Indexing):
             child = parent
         return found[::-1]
 
+    def set_as_spelled(self, node: ast.Attribute) -> list[Binding]:
+        """Assignments to the same attribute of the same variable."""
+        owner = ast.dump(node.value)
+        found = self.attribute_bindings.get(node.attr, ())
+        return [b for b in found if isinstance(b.node, ast.Attribute) and ast.dump(b.node.value) == owner]
+
     @memoised
     def enclosing_loops(self, node: ast.AST) -> list[ast.AST]:
         """Loop statements around the node within its function, innermost first (not loops it merely feeds)."""

@@ -10,7 +10,7 @@ from accelift_codemod.facts.classes import Classes, is_class_method, is_static
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, Index
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.signatures import bind, defaults, is_told
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_remark, walk
 from accelift_codemod.facts.uses import is_called
 
 _DEEPEST = 4  # variables that are set to others
@@ -192,7 +192,7 @@ class MethodReads:
                 found += (value for end in ends if end is not None for value in end[0])
                 if not any(end[1] for end in ends if end is not None):
                     return found, False
-            elif not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
+            elif not is_remark(statement):
                 return None
         return found, True
 

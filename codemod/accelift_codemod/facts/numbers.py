@@ -15,6 +15,7 @@ from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.spawned import SPAWN
 from accelift_codemod.facts.starters import OF_LAUNCHERS, Part, Starters
 from accelift_codemod.facts.tree import is_constant, walk
+from accelift_codemod.facts.uses import is_called
 from accelift_codemod.facts.values import Role
 
 NAMES = frozenset(library.DISTRIBUTED)
@@ -89,11 +90,7 @@ class Numbers:
 
     def calls(self, *names: str) -> list[ast.Call]:
         """The calls of some of these names."""
-        return [self.index.parents[n] for n, q in self.uses if q in names and self._called(n)]  # type: ignore[misc]
-
-    def _called(self, node: ast.AST) -> bool:
-        parent = self.index.parents.get(node)
-        return isinstance(parent, ast.Call) and parent.func is node
+        return [self.index.parents[n] for n, q in self.uses if q in names and is_called(self.index, n)]  # type: ignore[misc]
 
     @cached_property
     def starts(self) -> list[ast.Name | ast.Attribute]:
@@ -158,7 +155,7 @@ class Numbers:
                 found.add(one)
                 continue
             named = isinstance(one, ast.Name)
-            bindings = self.resolver.bindings(one) if isinstance(one, ast.Name) else self._attribute_bindings(one)
+            bindings = self.resolver.bindings(one) if isinstance(one, ast.Name) else self.index.set_as_spelled(one)
             if not bindings and named:
                 return frozenset()
             found |= set() if bindings else {one}
@@ -182,7 +179,7 @@ class Numbers:
             if isinstance(node, ast.Name):
                 bindings = self.resolver.bindings(node)
             elif isinstance(node, ast.Attribute):
-                bindings = self._attribute_bindings(node)
+                bindings = self.index.set_as_spelled(node)
             else:
                 break
             if len(bindings) != 1 or bindings[0].how is not How.ASSIGN or bindings[0].path or not bindings[0].value:
@@ -217,18 +214,18 @@ class Numbers:
             return None
         flags = {a.value for a in call.args if isinstance(a, ast.Constant)}
         part = next((p for f, p in _OPTIONS.items() if f in flags), None) or self._given.get(node.attr)
-        bound = (b.value for b in self._attribute_bindings(node))
+        bound = (b.value for b in self.index.set_as_spelled(node))
         return part if all(isinstance(v, ast.Call) and self._asked(v) is part for v in bound) else None
 
     def is_option(self, node: ast.expr) -> bool:
         """Whether an expression is an option of the command line that the script never sets, and no launcher gives."""
         known = isinstance(node, ast.Attribute) and self._is_given(node) and self._option(node) is None
-        return known and not self._attribute_bindings(node)  # type: ignore[arg-type]
+        return known and not self.index.set_as_spelled(node)  # type: ignore[arg-type]
 
     def is_told(self, node: ast.expr) -> bool:
         """Whether a variable or an attribute is set, somewhere, to what a launcher says, or if it says something."""
         bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
-        bindings = self._attribute_bindings(node) if isinstance(node, ast.Attribute) else bindings
+        bindings = self.index.set_as_spelled(node) if isinstance(node, ast.Attribute) else bindings
         for binding in bindings:
             tests = (s.test for s in self.index.chain(binding.node) if isinstance(s, ast.If))
             parts = [n for one in (binding.value, *tests) if one is not None for n in walk(one)]
@@ -245,20 +242,13 @@ class Numbers:
         for call in self.groups:
             for name, part in (("rank", Part.RANK), ("world_size", Part.WORLD_SIZE)):
                 given = self.resolver.argument(call, None, name)
-                if isinstance(given, ast.Attribute) and not self._attribute_bindings(given):
+                if isinstance(given, ast.Attribute) and not self.index.set_as_spelled(given):
                     found[given.attr] = part
         for rank in (r for r in self.ranks if isinstance(r, ast.Call) and self.machines is None):
             world = self._origin(rank.args[0])
             if isinstance(world, ast.Attribute):
                 found[world.attr] = Part.WORLD_SIZE
         return found
-
-    def _attribute_bindings(self, node: ast.Attribute) -> list[Binding]:
-        return [
-            b
-            for b in self.index.attribute_bindings.get(node.attr, [])
-            if isinstance(b.node, ast.Attribute) and ast.dump(b.node.value) == ast.dump(node.value)
-        ]
 
     @memoised
     def part(self, node: ast.expr | None) -> Part | None:
@@ -278,7 +268,7 @@ class Numbers:
         if isinstance(node, ast.Name):
             return self._same_bindings(self.resolver.bindings(node), depth)
         if isinstance(node, ast.Attribute):
-            return self._same_bindings(self._attribute_bindings(node), depth)
+            return self._same_bindings(self.index.set_as_spelled(node), depth)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and self._counts_devices(node.right, depth):
             return Part.LOCAL_RANK if self._part(node.left, depth + 1) is Part.RANK else None
         if isinstance(node, ast.BinOp) and self._is_remainder(node, depth):

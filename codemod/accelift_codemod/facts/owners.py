@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
+from accelift_codemod.facts.index import FUNCTIONS, Function, How
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import children
 from accelift_codemod.facts.values import Key, Role, Value, Values, key
@@ -175,7 +175,7 @@ class Owners:
             found.loose.append(node)
             return
         for binding in self.resolver.bindings(node):
-            for expression in self._bound_expressions(binding):
+            for expression in self.resolver.taken_from(binding):
                 self._roots(expression, found)
         owner = self.index.scope(node).owner(node.id)
         for binding in owner.bindings.get(node.id, ()) if owner is not None else ():
@@ -247,12 +247,6 @@ class Owners:
         """Whether two keys may be the same."""
         keys = [k.value for k in (one, other) if isinstance(k, ast.Constant)]
         return len(keys) < 2 or keys[0] == keys[1]
-
-    def _bound_expressions(self, binding: Binding) -> Iterator[ast.expr]:
-        if binding.value is not None:
-            yield binding.value
-        elif binding.how is How.PARAMETER:
-            yield from filter(None, self.resolver.handed(binding))
 
     def _receiver(self, node: ast.expr, found: Found) -> None:
         """The model that owns the module an expression denotes (`net.encoder.layers[0]` -> `net`)."""

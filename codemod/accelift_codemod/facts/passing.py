@@ -11,7 +11,7 @@ from accelift_codemod.facts import library, signatures
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, Index
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.names import Names
-from accelift_codemod.facts.tree import own_nodes, walk
+from accelift_codemod.facts.tree import is_remark, own_nodes, walk
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.resolve import Resolver
@@ -187,7 +187,7 @@ class Passing:
         """Whether a function gives back what it is given, in that order, but for places, types and the form of samples:
         `return x.view(-1, 1, 28, 28).to(device), y.to(device)`."""
         arguments = function.args
-        statements = [s for s in function.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+        statements = [s for s in function.body if not is_remark(s)]
         returned = statements[0].value if len(statements) == 1 and isinstance(statements[0], ast.Return) else None
         parts = [self._rows(part) for part in returned.elts] if isinstance(returned, ast.Tuple) else []
         plain = not (arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.posonlyargs)

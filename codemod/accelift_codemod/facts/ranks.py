@@ -13,7 +13,7 @@ from accelift_codemod.facts.accelerate import AccelerateResolver, is_state
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function, How, parameters
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.timeline import Timeline
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_remark, walk
 
 _ALONE = frozenset({"is_main_process", "is_local_main_process", "is_last_process"})
 _INDEX = frozenset({"process_index", "local_process_index"})
@@ -125,7 +125,7 @@ class Ranks:
             return None
         if function.decorator_list and function not in self.resolver.properties:
             return None
-        body = [s for s in function.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+        body = [s for s in function.body if not is_remark(s)]
         return body[0].value if len(body) == 1 and isinstance(body[0], ast.Return) else None
 
     def _held_by_all(self, node: ast.Name) -> list[ast.expr]:

@@ -9,7 +9,7 @@ the role OBJECT): rules act on what is known only.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
 from accelift_codemod.facts import library, parts, signatures
@@ -204,6 +204,13 @@ class Resolver(Classes):
     def partials(self) -> set[ast.AST]:
         """The calls of `functools.partial`."""
         return {call for call in self.index.calls if self.qualified(call.func) == signatures.PARTIAL}
+
+    def taken_from(self, binding: Binding) -> Iterator[ast.expr]:
+        """The expressions that a binding takes its value from."""
+        if binding.value is not None:
+            yield binding.value
+        elif binding.how is How.PARAMETER:
+            yield from filter(None, self.handed(binding))
 
     def handed(self, parameter: Binding, runs: Callable[[ast.AST], bool] | None = None) -> list[ast.expr | None]:
         """What each call of its function gives a parameter, or its default; None where that cannot be told.

@@ -19,7 +19,7 @@ from accelift_codemod.facts.insides import Insides, Unknown, is_property
 from accelift_codemod.facts.library import RETURNS_SELF
 from accelift_codemod.facts.repeated import trained_again
 from accelift_codemod.facts.signatures import bind
-from accelift_codemod.facts.tree import is_constant, own_nodes, walk
+from accelift_codemod.facts.tree import is_constant, is_same_name, own_nodes, walk
 from accelift_codemod.facts.uses import is_called, often, reads
 
 _LOST = Unknown(0, "")  # it is handed on in a way that cannot be followed
@@ -185,7 +185,7 @@ class Candidate(Insides):
                 part is not None
                 and not is_constant(part, None)
                 and given not in walk(part)
-                and not _is_same(part, given)
+                and not is_same_name(part, given)
             ):
                 return self.no(part, f"{function.name}() may return something else than the {self.cls.name}")
         self.returning.append(function)
@@ -368,11 +368,6 @@ class Candidate(Insides):
         parents = (self.index.parents[name] for name in self.selves())
         own = {p.attr for p in parents if isinstance(p, ast.Attribute)} | self.index.scopes[self.cls].bindings.keys()
         return own if own & HARMLESS else own | HARMLESS
-
-
-def _is_same(node: ast.expr, other: ast.expr) -> bool:
-    """Whether two expressions read one variable of a function."""
-    return isinstance(node, ast.Name) and isinstance(other, ast.Name) and node.id == other.id
 
 
 def _filled(bindings: list[Binding]) -> list[Binding]:

@@ -1,4 +1,4 @@
-"""Walking syntax trees, again and again: the children of a node are worked out once."""
+"""Walking syntax trees, again and again: the children of a node are worked out once; and what single nodes are."""
 
 from __future__ import annotations
 
@@ -120,6 +120,23 @@ def is_spelled_out(node: ast.expr) -> bool:
             return False
         node = node.value
     return isinstance(node, ast.Name)
+
+
+def whole(node: ast.expr) -> ast.expr:
+    """A tensor without `.data`, and without the part of it that is taken: `p.grad` of `p.grad.data[0]`."""
+    while isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr == "data"):
+        node = node.value
+    return node
+
+
+def is_same_name(node: ast.AST, other: ast.AST) -> bool:
+    """Whether two expressions of a function are one variable."""
+    return isinstance(node, ast.Name) and isinstance(other, ast.Name) and node.id == other.id
+
+
+def is_remark(statement: ast.stmt) -> bool:
+    """Whether a statement is a text that stands by itself, or `...`."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def is_taken_apart(node: ast.expr, parent: ast.AST) -> bool:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts.accelerate import is_state
+from accelift_codemod.facts.gpu_numbers import is_integer
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value
 from accelift_codemod.facts.world import World
@@ -154,10 +155,10 @@ state = torch.load("state.pt", map_location="cpu")
             return True
         alone = len(call.args) == 1 and not call.keywords and (method == "cuda" or bool(world.prepared_arguments))
         if qualified == "torch.device" and len(call.args) == 2:
-            return _is_number(call.args[1]) and self._constants(world, call.args[0]) == {"cuda"}
+            return is_integer(call.args[1]) and self._constants(world, call.args[0]) == {"cuda"}
         if qualified == "torch.cuda.set_device" or (method in ("cuda", "to") and alone):
-            return _is_number(first)
-        return method == "to" and _is_number(given.get("device"))
+            return is_integer(first)
+        return method == "to" and is_integer(given.get("device"))
 
     def _has_number(self, world: World, node: ast.expr) -> bool:
         """Whether an expression certainly is a device by a name, on GPUs one with a number: `"cuda:0"`."""
@@ -175,10 +176,6 @@ state = torch.load("state.pt", map_location="cpu")
         if any(v.role is not Role.CONSTANT or not isinstance(v.keys[0], str) for v in values):
             return set()
         return {str(v.keys[0]) for v in values}
-
-
-def _is_number(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, int) and not isinstance(node.value, bool)
 
 
 class DefaultDevice(Lint):

@@ -159,7 +159,7 @@ def _renamed(draft: Draft, node: ast.expr, steps: int = 0) -> bool:
         return False
     devices = draft.facts.devices
     if isinstance(node, ast.Attribute):
-        bindings = devices.attribute_bindings(node)
+        bindings = devices.index.set_as_spelled(node)
     else:
         bindings = draft.facts.resolver.bindings(node)
     for binding in bindings:

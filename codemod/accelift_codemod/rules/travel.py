@@ -9,6 +9,7 @@ from accelift_codemod.devices import texts as device_texts
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function
 from accelift_codemod.facts.device_variables import DeviceVariable
+from accelift_codemod.facts.tree import is_remark
 from accelift_codemod.plan import Edit, Finding, Operation
 from accelift_codemod.reach.passages import Passage
 from accelift_codemod.rules import Rule
@@ -52,7 +53,7 @@ train(model, accelerator, loader)
     def _keep(self, draft: Draft, constructor: Function) -> Iterator[Edit]:
         """The constructor keeps the accelerator for the other methods."""
         name, (first, *rest) = draft.blueprint.accelerator, constructor.body
-        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and rest:
+        if is_remark(first) and rest:
             first = rest[0]  # not before the docstring
         run = (
             draft.facts.resolver.callee(first.value)

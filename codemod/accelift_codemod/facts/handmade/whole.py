@@ -18,6 +18,7 @@ from accelift_codemod.facts.layout.dimensions import is_shape
 from accelift_codemod.facts.layout.plain import is_number
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.uses import is_called
 from accelift_codemod.facts.values import Role
 
 if TYPE_CHECKING:
@@ -128,11 +129,7 @@ class Whole:
         return found
 
     def variables(self, node: ast.AST) -> list[ast.Name]:
-        return [n for n in loads(node) if n.id not in self.changing and not self._called(n) and self._data(n)]
-
-    def _called(self, name: ast.Name) -> bool:
-        call = self.index.parents.get(name)
-        return isinstance(call, ast.Call) and call.func is name
+        return [n for n in loads(node) if n.id not in self.changing and not is_called(self.index, n) and self._data(n)]
 
     def _data(self, name: ast.Name) -> bool:
         """Whether a variable may be data: no module of a library, no network, no number, no device, no options."""
@@ -183,7 +180,7 @@ class Whole:
         for call in self._calls:
             function = self.resolver.callee(call)
             inside = [n for n in walk(function) if isinstance(n, ast.Name)] if isinstance(function, FUNCTIONS) else []
-            for n in (n for n in inside if isinstance(n.ctx, ast.Load) and not self._called(n)):
+            for n in (n for n in inside if isinstance(n.ctx, ast.Load) and not is_called(self.index, n)):
                 owner = self.index.scope(n).owner(n.id)
                 if owner is not None and owner.node is not function and self._data(n):
                     raise NotProved(n, f"and a function that it calls reads `{n.id}`")
