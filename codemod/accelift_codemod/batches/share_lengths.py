@@ -8,21 +8,21 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from accelift_codemod.batches import lengths, pooling
+from accelift_codemod.batches.compared import compared
 from accelift_codemod.facts import BatchLoop, Facts, Function, Role, torch_ops
 from accelift_codemod.facts.effects import assignments, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.memo import kept, memoised
 from accelift_codemod.facts.tree import children, is_constant, leaves, walk
-from accelift_codemod.measured import inside_networks
-from accelift_codemod.measured.compared import compared
-from accelift_codemod.measured.still_read import counts_rows
+from accelift_codemod.networks import methods
 
 if TYPE_CHECKING:
     from accelift_codemod.blueprint import Blueprint
 
 PAD_SEQUENCE = "torch.nn.utils.rnn.pad_sequence"
 _OF_BATCHES = {Role.BATCH, Role.DATA}
+_COUNTS = frozenset({"size", "shape"})
 _FLATTENS = ("view", "reshape", "flatten", "ravel")
 
 
@@ -216,7 +216,7 @@ def _passes(facts: Facts, call: ast.Call) -> Iterator[Function]:
     """The methods that a call of a network runs, or of a part of one in a method of it."""
     cls = facts.index.enclosing_class(call)
     if cls is not None:
-        yield from (function for _, function in inside_networks.called(facts, cls, call))
+        yield from (function for _, function in methods.called(facts, cls, call))
     for network in facts.objects.models(call.func):
         forward = facts.resolver.method(network.declaration, "forward")
         if forward is not None:
@@ -346,3 +346,22 @@ def length_taken(node: ast.AST) -> ast.expr | None:
         first = node.args[0] if len(node.args) == 3 else None
         return node.args[2] if isinstance(first, ast.Constant) and first.value != 0 else None
     return None
+
+
+def counts_rows(facts: Facts, load: ast.expr) -> bool:
+    """Whether a read of a tensor asks for its number of rows."""
+    parents = facts.index.parents
+    parent = parents.get(load)
+    if isinstance(parent, ast.Call) and facts.resolver.builtin(parent.func) == "len":
+        return True
+    if not (isinstance(parent, ast.Attribute) and parent.attr in _COUNTS):
+        return False
+    outer = parents.get(parent)
+    if isinstance(outer, ast.Call) and outer.args:
+        return len(outer.args) == 1 and _is_zero(outer.args[0])
+    outer = parents.get(outer) if isinstance(outer, ast.Call) else outer  # `x.size()[0]`
+    return isinstance(outer, ast.Subscript) and _is_zero(outer.slice)
+
+
+def _is_zero(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == 0

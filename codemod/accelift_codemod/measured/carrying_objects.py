@@ -12,7 +12,8 @@ from accelift_codemod.facts.index import Function
 from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured.inside_networks import Visit, attribute, changing, visits
+from accelift_codemod.networks.methods import attribute
+from accelift_codemod.networks.visits import Visit, changing, visits
 from accelift_codemod.plan import Finding, Severity
 
 Carried = tuple[ast.AST, ast.ClassDef, str]

@@ -11,11 +11,12 @@ from accelift_codemod.facts.keeping import PUTS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import children, targets, walk
 from accelift_codemod.measured.filling import places
-from accelift_codemod.measured.inside_networks import Visit, attribute, changing, is_self, runs, visits
 from accelift_codemod.measured.numbers import number_of
 from accelift_codemod.measured.onward import Read, reached
 from accelift_codemod.measured.said import how
 from accelift_codemod.measured.steering import steers
+from accelift_codemod.networks.methods import attribute, is_self
+from accelift_codemod.networks.visits import Visit, changing, runs, visits
 from accelift_codemod.plan import Finding, Severity
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from accelift_codemod.batches.compared import compared
+from accelift_codemod.batches.share_lengths import counts_rows
 from accelift_codemod.facts import BatchLoop, Facts, Kind
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS
@@ -14,8 +16,7 @@ from accelift_codemod.facts.layout import Environment, Layout, Layouts, Shape
 from accelift_codemod.facts.layout.algebra import handed_on
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Values
-from accelift_codemod.measured.compared import compared
-from accelift_codemod.measured.still_read import Piece, StillRead, counts_rows
+from accelift_codemod.measured.still_read import Piece, StillRead
 
 if TYPE_CHECKING:
     from accelift_codemod.batches.share_lengths import ShareLengths

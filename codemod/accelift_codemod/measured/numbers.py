@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import ast
 
+from accelift_codemod.batches.compared import is_loss
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How, Kind, Role, position
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured.compared import is_loss
 
 _STEPS = 4  # through names, and functions of the script
 _DIVERGENCE = "torch.nn.functional.kl_div"

@@ -11,8 +11,8 @@ from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.keeping import PUTS
 from accelift_codemod.facts.tree import own_nodes, targets, walk
-from accelift_codemod.measured.inside_networks import attribute
 from accelift_codemod.measured.onward import is_within, reached, reads_of
+from accelift_codemod.networks.methods import attribute
 
 _PUTS = PUTS | {"push", "put"}
 _ROUNDS = 3  # the nodes of a method do not come in the order in which they run

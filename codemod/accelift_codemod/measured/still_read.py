@@ -18,7 +18,6 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
 _BUILTINS = frozenset(dir(builtins))
-_COUNTS = frozenset({"size", "shape"})
 # Methods of tensors that leave each row in its place.
 _KEEPS_ROWS = frozenset("float double half long int bool byte type type_as detach clone contiguous".split())
 
@@ -270,25 +269,6 @@ class StillRead:
             if qualified.startswith("torch.") or Role.LOSS in roles or self.facts.objects.models(parent.func):
                 return True
         return False
-
-
-def counts_rows(facts: Facts, load: ast.expr) -> bool:
-    """Whether a read of a tensor asks for its number of rows."""
-    parents = facts.index.parents
-    parent = parents.get(load)
-    if isinstance(parent, ast.Call) and facts.resolver.builtin(parent.func) == "len":
-        return True
-    if not (isinstance(parent, ast.Attribute) and parent.attr in _COUNTS):
-        return False
-    outer = parents.get(parent)
-    if isinstance(outer, ast.Call) and outer.args:
-        return len(outer.args) == 1 and _zero(outer.args[0])
-    outer = parents.get(outer) if isinstance(outer, ast.Call) else outer  # `x.size()[0]`
-    return isinstance(outer, ast.Subscript) and _zero(outer.slice)
-
-
-def _zero(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value == 0
 
 
 def _takes_of_each(node: ast.Subscript) -> bool:

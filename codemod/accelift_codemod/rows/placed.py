@@ -16,7 +16,7 @@ from accelift_codemod.facts.layout import Layout, Shape
 from accelift_codemod.facts.layout.algebra import FIXED, Environment, Frame
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured import inside_networks
+from accelift_codemod.networks import methods, visits
 
 _LOSSES = ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
 _ABOUT = torch_ops.ABOUT | {"nelement"}
@@ -46,7 +46,7 @@ class Places:
 
     def _forward(self) -> Iterator[tuple[Function, tuple[Environment, ast.ClassDef]]]:
         layouts = self.facts.layouts
-        for call, cls, method in inside_networks.runs(self.draft, self.loop):
+        for call, cls, method in visits.runs(self.draft, self.loop):
             env = self.draft.environment(self.loop, call) if method.name == "forward" else None
             given = self.facts.resolver.bind(call, method) if env is not None else None
             if env is not None and given is not None:
@@ -57,7 +57,7 @@ class Places:
         """Take up what a forward pass runs of the network's parts, and these of theirs."""
         network = self.passes[function][1]
         calls = (n for n in walk(function) if isinstance(n, ast.Call))
-        runs = ((call, *run) for call in calls for run in inside_networks.called(self.facts, network, call))
+        runs = ((call, *run) for call in calls for run in methods.called(self.facts, network, call))
         for call, cls, method in runs:
             given = self.facts.resolver.bind(call, method) if method not in self.passes else None
             if given is not None and len(self.passes) < _PASSES:

@@ -10,6 +10,7 @@ from accelift_codemod.facts import BatchLoop, Function, Value
 from accelift_codemod.facts.effects import flatten
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import key
+from accelift_codemod.networks.methods import is_self
 
 
 def all_of(draft: Draft, network: Value, cls: ast.ClassDef, parameter: str) -> bool:
@@ -29,7 +30,7 @@ def _made_of(draft: Draft, cls: ast.ClassDef, constructor: Function, parameter: 
         if not _uses(draft, cls, statement, parameter, found):
             continue
         target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
-        if not isinstance(target, ast.Attribute) or not _is_self(target.value):
+        if not isinstance(target, ast.Attribute) or not is_self(target.value):
             return None
         found.add(target.attr)
     return found
@@ -55,7 +56,7 @@ def _is_read(part: ast.AST, names: set[str], attributes: set[str]) -> bool:
     """Whether a node reads one of some variables, or of some attributes of `self`."""
     if isinstance(part, ast.Name):
         return part.id in names and isinstance(part.ctx, ast.Load)
-    if not isinstance(part, ast.Attribute) or not _is_self(part.value):
+    if not isinstance(part, ast.Attribute) or not is_self(part.value):
         return False
     return part.attr in attributes and isinstance(part.ctx, ast.Load)
 
@@ -63,13 +64,9 @@ def _is_read(part: ast.AST, names: set[str], attributes: set[str]) -> bool:
 def _methods(draft: Draft, cls: ast.ClassDef, node: ast.AST) -> Iterator[ast.AST]:
     """The methods of `self` that code names."""
     for part in walk(node):
-        if isinstance(part, ast.Attribute) and _is_self(part.value):
+        if isinstance(part, ast.Attribute) and is_self(part.value):
             method = draft.facts.resolver.method(cls, part.attr)
             yield from [method] if method is not None else []
-
-
-def _is_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"
 
 
 def _reads(draft: Draft, network: Value, nodes: Iterable[ast.AST]) -> list[ast.expr]:

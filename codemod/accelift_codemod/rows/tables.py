@@ -11,7 +11,7 @@ from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.tree import is_constant, walk
-from accelift_codemod.measured import inside_networks
+from accelift_codemod.networks.methods import is_self
 from accelift_codemod.rows.placed import NUMBERS, Places
 
 _STEPS = 4  # from a variable to what it was made of
@@ -58,7 +58,7 @@ def _registered(places: Places, node: ast.expr) -> list[ast.expr | None]:
     """What a network keeps as a buffer or an attribute: `self.register_buffer("pe", pe)`, `self.pe = pe`."""
     function = places.draft.function(node)
     cls = places.passes[function][1] if function in places.passes else None
-    if cls is None or not isinstance(node, ast.Attribute) or not inside_networks.is_self(node.value):
+    if cls is None or not isinstance(node, ast.Attribute) or not is_self(node.value):
         return []
     found: list[ast.expr | None] = []
     for owner in places.facts.resolver.ancestry(cls):

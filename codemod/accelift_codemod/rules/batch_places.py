@@ -12,8 +12,8 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.layout.settled import may_run
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured.inside_networks import attribute
 from accelift_codemod.measured.numbers import number_of
+from accelift_codemod.networks.methods import attribute
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rows import tables
 from accelift_codemod.rows.placed import Places, is_loss

@@ -11,9 +11,10 @@ from accelift_codemod.facts.effects import computes_with
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import is_constant, targets, walk
-from accelift_codemod.measured.inside_networks import Visit, attribute, changing, is_self, runs, visits
+from accelift_codemod.networks.methods import attribute, is_self
 from accelift_codemod.networks.overwritten import overwritten
 from accelift_codemod.networks.own_averages import averaging
+from accelift_codemod.networks.visits import Visit, changing, runs, visits
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 

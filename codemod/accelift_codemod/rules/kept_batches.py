@@ -11,7 +11,7 @@ from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.index import Function, position
 from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.values import Value, Values
-from accelift_codemod.measured.inside_networks import is_self
+from accelift_codemod.networks.methods import is_self
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 

@@ -7,15 +7,15 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, Facts
+from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.effects import stores
-from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts.index import Function
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
+from accelift_codemod.networks.methods import called, classes
 
 _METHODS = 40  # that are looked into
-_CONTAINERS = frozenset({"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"})
 Depends = Callable[[ast.AST, set[str]], bool]
 
 
@@ -37,7 +37,7 @@ def runs(draft: Draft, loop: BatchLoop) -> Iterator[tuple[ast.Call, ast.ClassDef
         if isinstance(call.func, ast.Attribute):
             found += [(v, call.func.attr) for v in draft.facts.objects.models(call.func.value)]
         for value, name in found:
-            for cls in _classes(draft.facts, value):
+            for cls in classes(draft.facts, value):
                 method = resolver.method(cls, name)
                 if method is not None and (cls is value.declaration or name == "forward"):
                     yield call, cls, method
@@ -92,42 +92,3 @@ def _inside(
     for owner, function in called(draft.facts, cls, call):
         given = draft.facts.resolver.bind(call, function) or {}
         yield owner, function, {name for name, argument in given.items() if depends(argument, tainted)}
-
-
-def called(facts: Facts, cls: ast.ClassDef, call: ast.Call) -> Iterator[tuple[ast.ClassDef, Function]]:
-    """The methods of the script that a call in a class runs by `self`: of the object, or of a network that is a part of
-    it, each with its class."""
-    func = call.func
-    if not (isinstance(func, ast.Attribute) and is_self(func.value)):
-        return
-    resolver = facts.resolver
-    targets: list[tuple[ast.ClassDef, Function | None]] = [(cls, resolver.method(cls, func.attr))]
-    if targets[0][1] is None:
-        for binding in facts.index.set_in(cls, func.attr):
-            parts = [part for value in resolver.values(binding.value) for part in _classes(facts, value)]
-            targets += ((part, resolver.method(part, "forward")) for part in parts)
-    yield from ((owner, function) for owner, function in targets if isinstance(function, FUNCTIONS))
-
-
-def _classes(facts: Facts, value: Value) -> Iterator[ast.ClassDef]:
-    """The class of a network of the script, or those of the items of a container of torch's that calls them in turn."""
-    if isinstance(value.declaration, ast.ClassDef):
-        yield value.declaration
-    elif value.name in _CONTAINERS and isinstance(value.origin, ast.Call):
-        for item in (n for n in walk(value.origin) if isinstance(n, (ast.Name, ast.Call)) and n is not value.origin):
-            for inner in facts.resolver.values(item):
-                if isinstance(inner.declaration, ast.ClassDef):
-                    yield inner.declaration
-
-
-def attribute(node: ast.expr) -> str:
-    """The attribute of self that an expression is, or is a part of: `self.queue[:, 0]`, `self.queue.data`."""
-    while isinstance(node, (ast.Subscript, ast.Attribute, ast.Call)):
-        if isinstance(node, ast.Attribute) and is_self(node.value):
-            return node.attr
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return ""
-
-
-def is_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"
