@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from accelift_codemod.blueprint.leaving import is_given_back, later_call
+from accelift_codemod.blueprint.leaving import comes_back, later_call
 from accelift_codemod.facts import BatchLoop, Binding, Facts, How, Role, Scope, Value, position
 from accelift_codemod.facts.handmade.steps import Step
 from accelift_codemod.facts.index import Function
@@ -188,7 +188,7 @@ class Blueprint:
         if self.timeline.follows(node, self.facts.index.function(group.anchor)):
             return True
         # the object has left the function in which it was prepared
-        if is_given_back(self.timeline, node, group.anchor):
+        if comes_back(self.timeline, node, group.anchor):
             return True
         calls = self.timeline.moments(group.anchor, self.facts.index.function(node))
         if calls:

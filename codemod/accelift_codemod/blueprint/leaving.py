@@ -23,7 +23,7 @@ def later_call(timeline: Timeline, node: ast.AST, anchor: ast.AST) -> bool:
     return bool(known) and all(known)
 
 
-def is_given_back(timeline: Timeline, node: ast.AST, anchor: ast.AST) -> bool:
+def comes_back(timeline: Timeline, node: ast.AST, anchor: ast.AST) -> bool:
     """Whether a node is what a call gives that has an object prepared, or a variable that is set to that only:
     `net = train()`, also where another call follows."""
     home = timeline.index.function(node)

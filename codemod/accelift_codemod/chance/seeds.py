@@ -16,7 +16,8 @@ TORCH, NUMPY, PYTHON = SEEDS["torch"], SEEDS["numpy"], SEEDS["random"]
 _ALL = (*TORCH, *NUMPY, *PYTHON)
 # Generators of a script's own, which are seeded by chance unless they are given a seed.
 _GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", "random.Random"})
-_CLOCKS = ("time.time", "time.time_ns", "os.urandom", "torch.seed", "torch.initial_seed")
+# What gives every process another number.
+_ANEW = ("time.time", "time.time_ns", "os.urandom", "torch.seed", "torch.initial_seed")
 
 
 def seeded(draft: Draft, call: ast.Call, names: tuple[str, ...]) -> bool:
@@ -159,7 +160,7 @@ def _by_chance(draft: Draft, node: ast.expr, steps: int = 4) -> bool:
     index, resolver = draft.facts.index, draft.facts.resolver
     for part in walk(node):
         if isinstance(part, ast.Call):
-            if drawn_from(resolver, part) or resolver.qualified(part.func) in _CLOCKS:
+            if drawn_from(resolver, part) or resolver.qualified(part.func) in _ANEW:
                 return True
         elif isinstance(part, (ast.Name, ast.Attribute)) and isinstance(part.ctx, ast.Load) and steps:
             by_name = isinstance(part, ast.Name)

@@ -65,7 +65,7 @@ def may_log(resolver: Resolver, call: ast.Call) -> bool:
     return func.attr in _DRAWS or (func.attr in _LOGS_TEXT and bool(text))
 
 
-def is_beside_a_bar(resolver: Resolver, call: ast.Call) -> bool:
+def is_on_a_bar(resolver: Resolver, call: ast.Call) -> bool:
     """Whether a call shows something beside a progress bar: `bar.set_postfix(loss=loss.item())`."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in _BESIDE:
         return False

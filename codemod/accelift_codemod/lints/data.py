@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts import library
-from accelift_codemod.facts.showing import is_beside_a_bar
+from accelift_codemod.facts.showing import is_on_a_bar
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
@@ -268,7 +268,7 @@ def _only_shown(world: World, node: ast.AST, steps: int = 4) -> bool:
     texts = True
     for parent in world.index.ancestors(node):
         if isinstance(parent, ast.Call):
-            if world.qualified(parent) in _CHOOSES or is_beside_a_bar(world.resolver, parent):
+            if world.qualified(parent) in _CHOOSES or is_on_a_bar(world.resolver, parent):
                 return True
             if isinstance(statement, ast.Expr) and statement.value is parent:
                 logs = isinstance(parent.func, ast.Attribute) and parent.func.attr in _LOGS

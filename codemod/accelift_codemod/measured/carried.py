@@ -12,7 +12,7 @@ from accelift_codemod.facts import BatchLoop, Binding, How, Scope, position
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.keeping import PUTS
 from accelift_codemod.facts.layout import Layout
-from accelift_codemod.facts.layout.plain import is_number
+from accelift_codemod.facts.layout.plain import is_plain_number
 from accelift_codemod.facts.scopes import COMPREHENSIONS
 from accelift_codemod.facts.tree import targets, walk
 from accelift_codemod.measured.anew import bound_anew
@@ -182,7 +182,7 @@ def _measures(draft: Draft, loop: BatchLoop, statement: Sets, local: set[str]) -
     if any(local & {i.id for i in loads(n)} for n in numbers):
         return True
     parts = [n for n in walk(statement.value) if isinstance(n, (ast.Name, ast.Attribute, ast.Call))]
-    taken = [n for n in parts if not isinstance(n, ast.Name) or not is_number(draft.facts.resolver, n)]
+    taken = [n for n in parts if not isinstance(n, ast.Name) or not is_plain_number(draft.facts.resolver, n)]
     return any(draft.facts.layouts.read(part, env) in _MEASURED for part in taken)
 
 

@@ -11,7 +11,7 @@ from accelift_codemod.facts import BatchLoop, How, Role, files, library, paths
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.kinds import Kind
 from accelift_codemod.facts.layout import Layout
-from accelift_codemod.facts.showing import is_beside_a_bar, is_logging, may_log, prints
+from accelift_codemod.facts.showing import is_logging, is_on_a_bar, may_log, prints
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import called
 from accelift_codemod.measured.added import sums_something
@@ -124,7 +124,7 @@ def _records(draft: Draft, call: ast.Call) -> bool:
 def _logs(draft: Draft, call: ast.Call) -> bool:
     """Whether a call hands numbers to an experiment tracker, a progress bar, a logger or the screen."""
     resolver = draft.facts.resolver
-    if resolver.qualified(call.func) in _LOGS or is_beside_a_bar(resolver, call):
+    if resolver.qualified(call.func) in _LOGS or is_on_a_bar(resolver, call):
         return True
     if is_logging(resolver, call) or may_log(resolver, call):
         return True

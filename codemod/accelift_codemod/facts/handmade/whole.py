@@ -15,7 +15,7 @@ from accelift_codemod.facts.handmade.steps import NotProved
 from accelift_codemod.facts.handmade.targets import Targets
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
 from accelift_codemod.facts.layout.dimensions import is_shape
-from accelift_codemod.facts.layout.plain import is_number
+from accelift_codemod.facts.layout.plain import is_plain_number
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.uses import is_called
@@ -276,4 +276,4 @@ class Whole:
                 return is_shape(value)
         sized = isinstance(value, ast.Subscript) and is_shape(value.value)
         counted = isinstance(value, ast.Call) and self.resolver.builtin(value.func) == "len"
-        return isinstance(value, ast.Constant) or sized or counted or is_number(self.resolver, value)
+        return isinstance(value, ast.Constant) or sized or counted or is_plain_number(self.resolver, value)

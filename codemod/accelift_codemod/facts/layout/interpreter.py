@@ -40,7 +40,7 @@ from accelift_codemod.facts.layout.dimensions import Dimensions
 from accelift_codemod.facts.layout.mixing_hooks import MixingHooks
 from accelift_codemod.facts.layout.modules import Modules
 from accelift_codemod.facts.layout.pieces import Pieces, added_to, put_into
-from accelift_codemod.facts.layout.plain import is_number, sizes
+from accelift_codemod.facts.layout.plain import is_plain_number, sizes
 from accelift_codemod.facts.layout.prefixes import Prefixes
 from accelift_codemod.facts.layout.ranks import Ranks
 from accelift_codemod.facts.layout.subscripts import Subscripts
@@ -398,7 +398,7 @@ class Layouts:
             return Layout.UNKNOWN
         if any(v.role in (Role.BATCH, Role.DATA) for v in values):
             # A number that an earlier iteration left does not depend on this batch.
-            return Layout.CONST if is_number(self.resolver, node) else Layout.UNKNOWN
+            return Layout.CONST if is_plain_number(self.resolver, node) else Layout.UNKNOWN
         return Layout.CONST
 
     def _set_by_hooks(self, node: ast.Name) -> bool:

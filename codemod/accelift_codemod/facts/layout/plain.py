@@ -22,19 +22,19 @@ def sizes(node: ast.expr, target: ast.expr) -> Shape:
     return (Layout.UNKNOWN, Layout.UNKNOWN, *later) if len(parts) >= _IMAGES else Layout.UNKNOWN
 
 
-def is_number(resolver: Resolver, node: ast.expr | None, seen: set[str] | None = None) -> bool:
+def is_plain_number(resolver: Resolver, node: ast.expr | None, seen: set[str] | None = None) -> bool:
     """Whether an expression is certainly a number of Python: `0.9 * mean + 0.1 * loss.item()`."""
     seen = set() if seen is None else seen
     if isinstance(node, ast.Constant):
         return isinstance(node.value, (int, float))
     if isinstance(node, ast.BinOp):
-        return is_number(resolver, node.left, seen) and is_number(resolver, node.right, seen)
+        return is_plain_number(resolver, node.left, seen) and is_plain_number(resolver, node.right, seen)
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute) and node.func.attr == "item":
             return not node.args
         builtin = resolver.builtin(node.func)
         return builtin in ("float", "int") or (
-            builtin in ("min", "max", "abs", "round") and all(is_number(resolver, a, seen) for a in node.args)
+            builtin in ("min", "max", "abs", "round") and all(is_plain_number(resolver, a, seen) for a in node.args)
         )
     if not isinstance(node, ast.Name) or node.id in seen:
         return isinstance(node, ast.Name)
@@ -42,5 +42,5 @@ def is_number(resolver: Resolver, node: ast.expr | None, seen: set[str] | None =
     seen.add(node.id)
     bindings = owner.bindings.get(node.id, []) if owner is not None else []
     return bool(bindings) and all(
-        b.how in (How.ASSIGN, How.AUGMENT) and not b.path and is_number(resolver, b.value, seen) for b in bindings
+        b.how in (How.ASSIGN, How.AUGMENT) and not b.path and is_plain_number(resolver, b.value, seen) for b in bindings
     )

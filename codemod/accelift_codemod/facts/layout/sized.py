@@ -9,7 +9,7 @@ from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout.algebra import FIXED, Environment, Layout
-from accelift_codemod.facts.layout.plain import is_number
+from accelift_codemod.facts.layout.plain import is_plain_number
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.signatures import argument
 from accelift_codemod.facts.tree import walk
@@ -116,7 +116,7 @@ class Sized:
             parts = [e for part in given for e in (part.elts if isinstance(part, (ast.Tuple, ast.List)) else [part])]
         return any(
             isinstance(part, (ast.Name, ast.Attribute, ast.Subscript))
-            and not is_number(self.resolver, part)
+            and not is_plain_number(self.resolver, part)
             and not self.resolver.only(getattr(part, "value", None), Role.ARGUMENTS)
             and self.layouts.read(part, env) is Layout.CONST
             for part in parts
