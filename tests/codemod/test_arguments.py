@@ -147,7 +147,7 @@ def test_an_attribute_for_the_device_of_each_object_is_left() -> None:
     [
         ("device", "place"),  # which is that of the process
         ('torch.device("cuda")', "accelerator.device"),
-        ('"cuda:0"', "accelerator.device.type"),
+        ('"cuda:0"', "accelerator.device"),
     ],
 )
 def test_the_device_that_all_objects_have_is_that_of_the_process(given: str, kept: str) -> None:

@@ -513,8 +513,8 @@ def of_settings(settings: str, device: str = "settings.device", **slots: str) ->
 @pytest.mark.parametrize(
     ("settings", "before", "after"),
     [
-        ("class Config:\n    device = {}\nsettings = Config", f"device = {CHOICE}", "device = accelerator.device.type"),
-        ("class Config:\n    device = {}\nsettings = Config()", 'device = "cuda"', "device = accelerator.device.type"),
+        ("class Config:\n    device = {}\nsettings = Config", f"device = {CHOICE}", "device = accelerator.device"),
+        ("class Config:\n    device = {}\nsettings = Config()", 'device = "cuda"', "device = accelerator.device"),
         (
             "@dataclass\nclass Config:\n    device: str = {}\n    rate: float = 0.1\nsettings = Config(rate=0.2)",
             f"device: str = {CHOICE}",

@@ -227,8 +227,8 @@ def test_a_class_of_that_name_of_the_scripts_own_stays() -> None:
 @pytest.mark.parametrize(
     ("chosen", "instead"),
     [
-        ("'cuda:1'", "PartialState().device.type"),
-        ("f'cuda:{number}'", "PartialState().device.type"),
+        ("'cuda:1'", "PartialState().device"),
+        ("f'cuda:{number}'", "PartialState().device"),
         ("torch.device(f'cuda:{number}')", "PartialState().device"),
         ("'cuda'", ""),
     ],

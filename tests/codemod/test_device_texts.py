@@ -1,4 +1,4 @@
-"""Names of devices that scripts cut: the kind of a device has no number."""
+"""Names of devices that scripts cut, or use for texts: the kind of a device has no number, and a device is no text."""
 
 from __future__ import annotations
 
@@ -27,18 +27,119 @@ def test_what_is_cut_keeps_its_number(use: str) -> None:
     assert ".device.type" not in text
 
 
+_CHOICE = 'device = "cuda" if torch.cuda.is_available() else "cpu"'
+_FUNCTIONS = f"""\
+{_NUMBER}
+
+
+def make(n, place=None):
+    place = place or None
+    return torch.randn(n, device=place)
+
+
+def named(n, place: str = "cpu"):
+    return torch.randn(n, device=place)
+
+
+def same(place):
+    return place
+
+
+class Noise(nn.Module):
+    def __init__(self, place):
+        super().__init__()
+        self.place = place
+
+    def forward(self, x):
+        return x + torch.randn(3).to(self.place)
+
+
+class Marked(Noise):
+    def forward(self, x):
+        return x if self.mark == "cpu" else -x
+
+    def place_it(self, mark):
+        self.mark = mark"""
+
+
 @pytest.mark.parametrize(
-    ("device", "use"),
+    "use",
     [
-        (_DEVICE, "print(device)"),
-        (_DEVICE, "z = torch.zeros(3).to(device)"),
-        (_DEVICE, "print(number('gpu:1'), device)"),
-        ('device = "cuda" if torch.cuda.is_available() else "cpu"', "kind = device.split(':')[0]"),
+        "print(device)",
+        'print(f"on {device!s}", str(3))',
+        "z = torch.zeros(3).to(device, non_blocking=True)",
+        "z = torch.zeros(3, device=device).new_ones(3, device=device)",
+        "again = device\nz = make(3, again)\nmake(2, place=device)",
+        "print(number('gpu:1'), device)",
+        'weights = torch.load("w.pt", map_location=device)',
+        "generator = torch.Generator(device)",
+        "noise = Noise(device)",
+        "where = torch.device(device) if device is not None else None\nprint(where.type)",
+        "def later(n, place=device):\n    return make(n, place)",
+        "there = same(device)\nz = make(3, there)",
+        'import logging\nlogging.info("on %s", device)',
     ],
 )
-def test_what_is_not_cut_is_the_kind(device: str, use: str) -> None:
-    text = converted(script(definitions=_NUMBER, device=device, before=use))
+@pytest.mark.parametrize("device", [_DEVICE, _CHOICE])
+def test_a_name_that_is_only_used_for_a_device_or_shown_is_the_device(device: str, use: str) -> None:
+    text = converted(script(definitions=_FUNCTIONS, device=device, before=use))
+    assert "device = accelerator.device\n" in text
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "kind = device.split(':')[0]",
+        'name = "on " + device',
+        'name = f"{device}.pt"',
+        'print(f"{device:>8}")',
+        'print(f"{device!r}")',
+        'fast = device == "cuda"',
+        'fast = "cuda" in device',
+        "amp = torch.autocast(device_type=device)",
+        "scaler = torch.amp.GradScaler(device=device)",
+        "from torchsummary import summary\nsummary(Net(), (8,), device=device)",
+        'import json\njson.dump({"device": device}, open("run.json", "w"))',
+        "z = named(3, device)",
+        'if same(device) == "cuda":\n    print(3)',
+        "marked = Marked(device)\nmarked.place_it(device)",
+        "def later(n, place=device):\n    return n if place == 'cpu' else 2 * n",
+        "z = torch.zeros(3).to(device)\nprint(globals())",
+    ],
+)
+def test_a_name_that_something_needs_is_the_kind(use: str) -> None:
+    text = converted(script(definitions=_FUNCTIONS, device=_CHOICE, before=use))
     assert "device = accelerator.device.type\n" in text
+
+
+_NAMED = '"cuda" if torch.cuda.is_available() else "cpu"'
+_SETTINGS = f"class Settings:\n    rate = 0.1\n    device = {_NAMED}"
+
+
+@pytest.mark.parametrize(
+    ("device", "use", "after"),
+    [
+        (f"device: str = {_NAMED}", "torch.ones(3, device=device)", "device = accelerator.device.type\n"),
+        (f"device: Device = {_NAMED}", "torch.ones(3, device=device)", "device = accelerator.device\n"),
+        (f"args.device = {_NAMED}", "print(args, args.device)", "args.device = accelerator.device\n"),
+        (f"args.device = {_NAMED}", "run.init(config=args)", "args.device = accelerator.device.type\n"),
+        (f"args.device = {_NAMED}", "print(vars(args))", "args.device = accelerator.device.type\n"),
+        (f"args.device = {_NAMED}", 'print(args.device == "cpu")', "args.device = accelerator.device.type\n"),
+        (_SETTINGS, "print(Settings.rate, Settings().device)", "    device = accelerator.device\n"),
+        (_SETTINGS, "run.init(config=Settings)", "    device = accelerator.device.type\n"),
+        (_SETTINGS, "run.init(config=Settings())", "    device = accelerator.device.type\n"),
+        (_SETTINGS, "settings = Settings()\nrun.init(settings)", "    device = accelerator.device.type\n"),
+        (_SETTINGS, 'print(Settings.device + "!")', "    device = accelerator.device.type\n"),
+        (f"@keep\n{_SETTINGS}", "print(Settings.rate)", "    device = accelerator.device.type\n"),
+    ],
+)
+def test_what_is_said_to_be_a_name_and_what_others_may_read_stays_one(device: str, use: str, after: str) -> None:
+    imports = (
+        "import argparse, run\nfrom run import keep\nDevice = object\nargs = argparse.ArgumentParser().parse_args()"
+    )
+    name = device.partition(" ")[0] if device.startswith("args") else "Settings.device"
+    move = {} if device.startswith("device") else {"model": f"model = Net().to({name})"}
+    assert after in converted(script(imports=imports, device=device, before=use, **move))
 
 
 def test_a_parameter_that_is_cut_keeps_the_number() -> None:

@@ -112,17 +112,22 @@ CHOICES = [
 @pytest.mark.parametrize(("choice", "cpu"), CHOICES)
 def test_a_number_or_the_cpu(choice: str, cpu: str) -> None:
     text = converted(_script("gpu", choice))
-    assert "gpu = accelerator.device.type\n" in text
+    assert "gpu = accelerator.device\n" in text
     assert "noise = torch.randn(3).to(gpu)\n" in text
     assert (cpu or "Accelerator(data") in creation(_script("gpu", choice))
 
 
 @pytest.mark.parametrize(("choice", "cpu"), CHOICES)
 @pytest.mark.parametrize(
-    "use", ["print(gpu)", "if gpu != 'cpu':\n    torch.cuda.empty_cache()", "torch.cuda.get_device_name(gpu)"]
+    ("use", "device"),
+    [
+        ("print(gpu)", "accelerator.device"),
+        ("if gpu != 'cpu':\n    torch.cuda.empty_cache()", "accelerator.device.type"),
+        ("torch.cuda.get_device_name(gpu)", "accelerator.device"),
+    ],
 )
-def test_it_may_be_shown_and_asked_whether_it_is_the_cpu(choice: str, cpu: str, use: str) -> None:
-    assert "gpu = accelerator.device.type\n" in converted(_script("gpu", choice, before=use))
+def test_it_may_be_shown_and_asked_whether_it_is_the_cpu(choice: str, cpu: str, use: str, device: str) -> None:
+    assert f"gpu = {device}\n" in converted(_script("gpu", choice, before=use))
 
 
 @pytest.mark.parametrize(("choice", "cpu"), CHOICES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.devices.takers import take_devices
 from accelift_codemod.devices.texts import held
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role, written
@@ -110,8 +111,10 @@ def is_a_text(draft: Draft, call: ast.Call, node: ast.expr) -> bool:
 
 
 def kind(draft: Draft, node: ast.expr) -> str:
-    """The code for the device of a process in place of one that is spelled out: a device, or the name of one."""
-    return "{accelerator}.device" if _is_object(draft, node) else "{accelerator}.device.type"
+    """The code for the device of a process in place of one that is spelled out: a device, or the name of one where
+    something needs that."""
+    device = "{accelerator}.device"
+    return device if _is_object(draft, node) or take_devices(draft, [node]) else f"{device}.type"
 
 
 def _is_object(draft: Draft, node: ast.expr) -> bool:

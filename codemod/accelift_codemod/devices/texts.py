@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from accelift_codemod.devices.takers import take_devices, takes_device
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.device_names import names
 from accelift_codemod.facts.device_variables import DeviceVariable
@@ -25,7 +26,7 @@ def of_variable(draft: Draft, variable: DeviceVariable, state: str) -> str:
     device = f"{state}.device"
     if not variable.is_string:
         return device
-    return _named(draft, _reads(draft, variable), device)
+    return device if takes_device(draft, variable) else _named(draft, _reads(draft, variable), device)
 
 
 def of_binding(draft: Draft, variable: DeviceVariable, binding: Binding, state: str) -> str:
@@ -38,12 +39,17 @@ def of_binding(draft: Draft, variable: DeviceVariable, binding: Binding, state: 
     gone = {node for statement in others for node in walk(statement)}
     loads = draft.facts.loads(variable.scope, variable.name)
     own = [n for n in loads if n not in gone and draft.facts.resolver.bindings(n) == [binding]]
-    return _named(draft, own, f"{state}.device") if own else of_variable(draft, variable, state)
+    return _of_reads(draft, own, f"{state}.device") if own else of_variable(draft, variable, state)
 
 
 def of_read(draft: Draft, read: ast.Name, state: str) -> str:
     """The same in place of the name of a device that one place reads."""
-    return _named(draft, [read], f"{state}.device")
+    return _of_reads(draft, [read], f"{state}.device")
+
+
+def _of_reads(draft: Draft, reads: Sequence[ast.Name], device: str) -> str:
+    """The device, if no read needs its name."""
+    return device if take_devices(draft, reads) else _named(draft, reads, device)
 
 
 def _named(draft: Draft, reads: Sequence[ast.Name | ast.Attribute], device: str) -> str:
