@@ -78,6 +78,7 @@ class Marked(Noise):
         "def later(n, place=device):\n    return make(n, place)",
         "there = same(device)\nz = make(3, there)",
         'import logging\nlogging.info("on %s", device)',
+        "print(vars(Net()))\nz = torch.zeros(3, device=device)",
     ],
 )
 @pytest.mark.parametrize("device", [_DEVICE, _CHOICE])
@@ -102,6 +103,7 @@ def test_a_name_that_is_only_used_for_a_device_or_shown_is_the_device(device: st
         'import json\njson.dump({"device": device}, open("run.json", "w"))',
         "z = named(3, device)",
         'if same(device) == "cuda":\n    print(3)',
+        "noise = Noise(device)\nprint(vars(noise))",
         "marked = Marked(device)\nmarked.place_it(device)",
         "def later(n, place=device):\n    return n if place == 'cpu' else 2 * n",
         "z = torch.zeros(3).to(device)\nprint(globals())",

@@ -24,14 +24,15 @@ _LOADS = frozenset({"torch.device", "torch.Generator", "torch.load", "torch.jit.
 _LIBRARIES = ("torch.", "torchinfo.", "clip.", "open_clip.")  # whose parameters `device` are for both
 _NAMES = re.compile(r"torch\.(.*\.)?(GradScaler|autocast)|torch\.(hub|distributed)\..*")  # but of these
 _KEYWORDS = frozenset({"device", "map_location"})
-# By these a script may read variables, or attributes, without their names.
-_READ_ALL = frozenset({"globals", "locals", "vars", "dir", "exec", "eval"})
+# By these a script may read variables without their names; by others those of an object that they are given, if any.
+_READ_ALL = frozenset({"globals", "locals", "exec", "eval"})
+_READ_OBJECT = frozenset({"vars", "dir"})
 _PLAIN = frozenset({"torch.nn.Module", "torch.utils.data.Dataset", "object"})  # classes that read no device of theirs
 
 
 def take_devices(draft: Draft, reads: Iterable[ast.expr]) -> bool:
     """Whether all that reads the name of a device may be given a torch.device in its place, wherever it gets."""
-    if _reads_all(draft, None):
+    if _reads_all(draft, False):
         return False
     queue: list[ast.expr] = [*reads]
     seen = {*queue}
@@ -61,10 +62,14 @@ def takes_device(draft: Draft, variable: DeviceVariable) -> bool:
 
 
 @kept
-def _reads_all(draft: Draft, _: None) -> bool:
+def _reads_all(draft: Draft, attributes: bool) -> bool:
+    """Whether a script may read any variable, or any attribute, without its name."""
     index = draft.facts.index
-    called = (draft.facts.resolver.builtin(call.func) for call in index.calls)
-    return "__dict__" in index.attributes or any(name in _READ_ALL for name in called)
+    told = [(draft.facts.resolver.builtin(call.func), bool(call.args)) for call in index.calls]
+    of_objects = any(name in _READ_OBJECT and given for name, given in told) or "__dict__" in index.attributes
+    if attributes and of_objects:
+        return True
+    return any(name in _READ_ALL or (name in _READ_OBJECT and not given) for name, given in told)
 
 
 @kept
@@ -154,7 +159,8 @@ def _target(draft: Draft, target: ast.AST) -> list[ast.expr] | None:
         if not isinstance(owner.node, ast.ClassDef) or "." in target.id:
             return reads
         plain = not (owner.node.bases or owner.node.decorator_list or owner.node in _given_away(draft, None))
-        return [*reads, *_attributes(draft, target.id)] if plain else None
+        found = _attributes(draft, target.id) if plain else None
+        return [*reads, *found] if found is not None else None
     if not isinstance(target, ast.Attribute):
         return None
     cls = own_class(facts.index, target.value)
@@ -167,7 +173,9 @@ def _target(draft: Draft, target: ast.AST) -> list[ast.expr] | None:
     return _attributes(draft, target.attr) if plain else None
 
 
-def _attributes(draft: Draft, name: str) -> list[ast.expr]:
+def _attributes(draft: Draft, name: str) -> list[ast.expr] | None:
+    if _reads_all(draft, True):
+        return None
     return [n for n in draft.facts.index.attributes.get(name, []) if isinstance(n.ctx, ast.Load)]
 
 
