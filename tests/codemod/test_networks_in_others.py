@@ -227,7 +227,7 @@ def test_an_object_asks_a_prepared_network_for_its_parameters() -> None:
     assert "for n, p in accelerator.unwrap_model(self.net).named_parameters():" in text
 
 
-def test_a_trainer_prepares_what_it_moves_itself() -> None:
+def test_what_a_trainer_moves_is_prepared_with_the_optimizer_that_it_is_handed() -> None:
     fit = """
     def fit(self, loader, optimizer):
         for x, y in loader:
@@ -241,4 +241,5 @@ def test_a_trainer_prepares_what_it_moves_itself() -> None:
         **NO_LOOP,
         after="Holder(model, device).fit(loader, optimizer)",
     )
-    assert "self.net = accelerator.prepare(self.net)" in "\n".join(lines(text))
+    text = "\n".join(lines(text))
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)\nHolder(model, device)" in text

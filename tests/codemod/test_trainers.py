@@ -157,6 +157,37 @@ def test_objects_are_handed_in() -> None:
     assert "x.to(self.device)" not in after
 
 
+@pytest.mark.parametrize(
+    ("optimizer", "kept", "prepared", "inside"),
+    [
+        (
+            "torch.optim.SGD(net.parameters(), lr=0.1)",
+            "optimizer",
+            "net, optimizer, loader = accelerator.prepare(net, optimizer, loader)\ntrainer = Trainer(",
+            "self.model = model\n        self.optimizer = optimizer\n",
+        ),
+        (
+            "None",
+            "torch.optim.SGD(self.model.parameters(), lr=0.1)",
+            "loader = accelerator.prepare(loader)\n",
+            "self.model, self.optimizer = accelerator.prepare(self.model, self.optimizer)\n",
+        ),
+    ],
+)
+def test_a_model_is_prepared_where_its_optimizer_is(optimizer: str, kept: str, prepared: str, inside: str) -> None:
+    text = trainer(
+        f"{LOADER}optimizer = {optimizer}\ntrainer = Trainer(net, optimizer, loader)\ntrainer.fit()",
+        **{
+            **HANDED_IN,
+            "signature": "def __init__(self, model, optimizer, loader):",
+            "optimizer": f"self.optimizer = {kept}",
+        },
+    )
+    after = lines(text)
+    assert prepared in after and inside in after
+    assert after.count(".prepare(") == 1 + (kept != "optimizer")
+
+
 @pytest.mark.parametrize("signature", ["model, optimizer, loader, device", "**kwargs"])
 def test_objects_are_handed_in_by_name(signature: str) -> None:
     held = "kwargs[{!r}]" if signature == "**kwargs" else "{}"

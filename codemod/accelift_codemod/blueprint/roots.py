@@ -318,8 +318,8 @@ class Roots:
 
     def _handed_to(self, binding: Binding, search: _Search) -> set[tuple[Scope, str]]:
         """The variables outside whose object a constructor keeps in an attribute (`self.model = model`, and in a class
-        that does not train `self.model = model.to(device)`), if that is all the attribute ever is: the object is then
-        prepared before it is handed in."""
+        that does not train by an optimizer of its own `self.model = model.to(device)`), if that is all the attribute
+        ever is: the object is then prepared before it is handed in."""
         early = search.before or binding.scope.node not in self._training
         value = stays(self.facts, binding.value) if early else binding.value
         if not binding.scope.is_class or binding.path or not isinstance(value, ast.Name):
@@ -339,8 +339,10 @@ class Roots:
 
     @cached_property
     def _training(self) -> set[ast.ClassDef | None]:
-        """The classes of which a method runs a backward pass: they prepare what they move themselves."""
-        return {self.index.enclosing_class(call) for call in self.facts.loops.backwards}
+        """The classes of which a method runs a backward pass, and one makes an optimizer: they prepare what they move
+        together with that."""
+        making = {self.index.enclosing_class(one.value.origin) for one in self.facts.objects.optimizers}
+        return making & {self.index.enclosing_class(call) for call in self.facts.loops.backwards}
 
     def _of_another(self, binding: Binding, search: _Search) -> bool:
         """Whether a variable gets what another one has, and that is some other loader."""
