@@ -164,7 +164,7 @@ def test_objects_are_handed_in() -> None:
             "torch.optim.SGD(net.parameters(), lr=0.1)",
             "optimizer",
             "net, optimizer, loader = accelerator.prepare(net, optimizer, loader)\ntrainer = Trainer(",
-            "self.model = model\n        self.optimizer = optimizer\n",
+            "self.model = model\nself.optimizer = optimizer\n",
         ),
         (
             "None",
