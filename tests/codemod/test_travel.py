@@ -272,3 +272,41 @@ def test_a_function_that_nothing_runs_is_given_the_accelerator_to_hand_on() -> N
         "def again(model, device, loader, optimizer, accelerator):\n"
         "    train(model, device, loader, optimizer, accelerator)\n" in after
     )
+
+
+@pytest.mark.parametrize(
+    ("entry", "after"),
+    [
+        ("device: where to go to", "accelerator: the accelerator, which has the device"),
+        ("device: Where to\n            go to {x}.", "accelerator: The accelerator, which has the device."),
+        ("device (str, optional): where", "accelerator (Accelerator): the accelerator, which has the device"),
+        (":param device: where", ":param accelerator: the accelerator, which has the device"),
+        (":type device: torch.device", None),  # of what is not described
+        (
+            ":param torch.device device: where\n        :type device: str",
+            ":param accelerator: the accelerator, which has the device\n        :type accelerator: Accelerator",
+        ),
+        (
+            "device : torch.device\n            Where to go to.",
+            "accelerator : Accelerator\n            The accelerator, which has the device.",
+        ),
+        ("model: a network on a device", None),
+        ("on any device: it trains", None),
+        ("device: this\n        or\n        device: that", None),
+        ("device: where\n        accelerator: what", None),
+        ("device: where\n    at the left\nof it", None),
+    ],
+)
+@pytest.mark.parametrize("indent", ["    ", "  "])
+def test_what_describes_the_device_describes_the_accelerator(entry: str, after: str | None, indent: str) -> None:
+    doc = '    """Trains.\n\n    Args:\n        model: a network\n        {}\n        loader: batches\n    """\n'
+    call = "train(model, device, loader, optimizer)"
+    text, new = (trains(call, call, f"{doc.format(one)}{TRAINS}") for one in (entry, after or entry))
+    text, new = (one.replace("    ", indent) for one in (text, new))
+    start, end = new.index('"""'), new.rindex('"""')
+    assert new[start:end] in converted(text)
+
+
+def test_what_describes_a_device_that_stays_stays() -> None:
+    definitions = 'def noise(device):\n    """Draws.\n\n    Args:\n        device: where\n    """\n    return device'
+    assert definitions in converted(script(definitions=definitions, before="print(noise(device))"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.devices import documented
 from accelift_codemod.devices import texts as device_texts
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function
@@ -78,6 +79,9 @@ train(model, accelerator, loader)
         reason = f"{function.name}() needs the accelerator, which has the device"
         parameter = next(p for p in (*function.args.args, *function.args.kwonlyargs) if p.arg == name)
         yield draft.edit(_RULE, parameter, Operation.PARAMETER, reason, accelerator)
+        described = documented.entry(draft, function, name, accelerator)
+        if described is not None:
+            yield draft.edit(_RULE, described[0], Operation.SWAP, reason, described[1])
         handed: set[ast.AST] = set()
         for call in draft.facts.resolver.sites(function):
             given = draft.facts.resolver.bind(call, function) or {}

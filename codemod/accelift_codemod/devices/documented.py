@@ -1,0 +1,65 @@
+"""What the docstring of a function says of its parameter for the device, once that is the accelerator."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Function
+
+# An entry with its further lines, in the ways of Google and NumPy, or of Sphinx.
+_ENTRY = (
+    r"^(?P<indent>[ \t]*)(?P<name>{0}|:param (?:[\w.]+ )?{0})(?P<type> ?\([^()\n]*\))?(?P<colon> ?:)"
+    r"(?P<text>[^\n]*(?:\n(?P=indent)[ \t]+\S[^\n]*)*)$"
+)
+_TYPE = re.compile(r"\s*(torch\.device|str|string|Device)((?: or | ?\| ?|, ?)(torch\.device|str|string|Device))*\b")
+_UNIT, _WIDTH = 4, 79
+_TYPED = r"^(?P<before>[ \t]*:type ){0}:[^\n]*$"
+
+
+def entry(draft: Draft, function: Function, name: str, accelerator: str) -> tuple[ast.Expr, str] | None:
+    """The docstring of a function, and what it is when it describes the accelerator in place of the parameter; None if
+    it does not describe that, or not in a known way."""
+    statement = function.body[0]
+    if ast.get_docstring(function, clean=False) is None or not isinstance(statement, ast.Expr):
+        return None
+    text = draft.facts.segment(statement.value)
+    found = [*re.finditer(_ENTRY.format(name), text, re.MULTILINE)]
+    if len(found) != 1 or re.search(rf"^[ \t]*{accelerator}\b", text, re.MULTILINE):
+        return None
+    match = found[0]
+    text = f"{text[: match.start()]}{_written(match, accelerator)}{text[match.end() :]}"
+    text = re.sub(_TYPED.format(name), rf"\g<before>{accelerator}: Accelerator", text, flags=re.MULTILINE)
+    code = _flush(text, statement.col_offset, statement.col_offset - function.col_offset)
+    return (statement, code) if code is not None else None
+
+
+def _flush(text: str, column: int, unit: int) -> str | None:
+    """A docstring as code that stands at the margin, four spaces for a level; None where its lines do not go with the
+    code around."""
+    first, *lines = text.split("\n")
+    if not 0 < unit <= _UNIT or any(line.strip() and not line.startswith(" " * column) for line in lines):
+        return None
+    flush = [first]
+    for line in (line[column:] for line in lines):
+        level, rest = divmod(len(line) - len(line.lstrip(" ")), unit)
+        flush.append(f"{' ' * (_UNIT * level + rest)}{line.lstrip(' ')}")
+    return "\n".join(flush) if all(len(line) <= _WIDTH - column for line in flush) else None
+
+
+def _written(match: re.Match[str], accelerator: str) -> str:
+    """An entry for the accelerator, as that for the device is written."""
+    name = f":param {accelerator}" if match["name"].startswith(":") else accelerator
+    kind = f"{' ' * match['type'].startswith(' ')}(Accelerator)" if match["type"] else ""
+    first, *more = match["text"].split("\n")
+    typed = _TYPE.fullmatch(first.rstrip()) is not None and bool(more)  # the way of NumPy
+    text = "\n".join(more) if typed else match["text"].strip()
+    words = text.strip()
+    said = ("The" if words[:1].isupper() else "the") + " accelerator, which has the device" + "." * words.endswith(".")
+    head = f"{match['indent']}{name}{kind}{match['colon']}"
+    if not typed:
+        space = re.match(r"\s*", match["text"])
+        return f"{head}{space[0] if space is not None and words else ''}{said if words else ''}"
+    indent = more[0][: len(more[0]) - len(more[0].lstrip())]
+    return f"{head} Accelerator\n{indent}{said}"
