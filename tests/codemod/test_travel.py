@@ -278,6 +278,7 @@ def test_a_function_that_nothing_runs_is_given_the_accelerator_to_hand_on() -> N
     ("entry", "after"),
     [
         ("device: where to go to", "accelerator: the accelerator, which has the device"),
+        (f"device: {'at the far left ' * 9}", "accelerator: the accelerator, which has the device"),
         ("device: Where to\n            go to {x}.", "accelerator: The accelerator, which has the device."),
         ("device (str, optional): where", "accelerator (Accelerator): the accelerator, which has the device"),
         (":param device: where", ":param accelerator: the accelerator, which has the device"),
@@ -299,7 +300,8 @@ def test_a_function_that_nothing_runs_is_given_the_accelerator_to_hand_on() -> N
 )
 @pytest.mark.parametrize("indent", ["    ", "  "])
 def test_what_describes_the_device_describes_the_accelerator(entry: str, after: str | None, indent: str) -> None:
-    doc = '    """Trains.\n\n    Args:\n        model: a network\n        {}\n        loader: batches\n    """\n'
+    loader = f"loader: batches{', and more of them' * 5}"
+    doc = f'    """Trains.\n\n    Args:\n        model: a network\n        {{}}\n        {loader}\n    """\n'
     call = "train(model, device, loader, optimizer)"
     text, new = (trains(call, call, f"{doc.format(one)}{TRAINS}") for one in (entry, after or entry))
     text, new = (one.replace("    ", indent) for one in (text, new))
@@ -310,3 +312,21 @@ def test_what_describes_the_device_describes_the_accelerator(entry: str, after: 
 def test_what_describes_a_device_that_stays_stays() -> None:
     definitions = 'def noise(device):\n    """Draws.\n\n    Args:\n        device: where\n    """\n    return device'
     assert definitions in converted(script(definitions=definitions, before="print(noise(device))"))
+
+
+@pytest.mark.parametrize(("section", "described"), [("Parameters", True), ("Attributes", False)])
+def test_what_a_class_says_of_the_device_of_its_constructor(section: str, described: bool) -> None:
+    entry = f"        {section}:\n            {{}}\n"
+    fit = TRAINS.replace("\n", "\n    ").replace("to(device)", "to(self.device)").replace("loader", "self.loader")
+    fit = fit.replace("model(", "self.model(").replace("optimizer", "self.optimizer")
+    cls = (
+        f'class Trainer:\n        """Trains.\n\n{entry.format("device: where.")}        """\n\n'
+        "    def __init__(self, model, loader, optimizer, device):\n        self.device = device\n"
+        "        self.model, self.loader, self.optimizer = model, loader, optimizer\n\n"
+        f"    def fit(self):\n    {fit}"
+    ).replace('        """Trains', '    """Trains')
+    made = "trainer = Trainer(model, loader, optimizer, device)\n"
+    text = converted(script(main=True, definitions=cls, before=made, loop="trainer.fit()", **NO_LOOP))
+    assert "def __init__(self, model, loader, optimizer, accelerator):" in text
+    now = "accelerator: the accelerator, which has the device." if described else "device: where."
+    assert entry.format(now) in text

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Function
+from accelift_codemod.facts.index import FUNCTIONS, Function
 
 # An entry with its further lines, in the ways of Google and NumPy, or of Sphinx.
 _ENTRY = (
@@ -14,16 +15,27 @@ _ENTRY = (
     r"(?P<text>[^\n]*(?:\n(?P=indent)[ \t]+\S[^\n]*)*)$"
 )
 _TYPE = re.compile(r"\s*(torch\.device|str|string|Device)((?: or | ?\| ?|, ?)(torch\.device|str|string|Device))*\b")
-_UNIT, _WIDTH = 4, 79
+_UNIT = 4  # of inserted code, which is given that of the file
 _TYPED = r"^(?P<before>[ \t]*:type ){0}:[^\n]*$"
 
 
-def entry(draft: Draft, function: Function, name: str, accelerator: str) -> tuple[ast.Expr, str] | None:
-    """The docstring of a function, and what it is when it describes the accelerator in place of the parameter; None if
-    it does not describe that, or not in a known way."""
-    statement = function.body[0]
-    if ast.get_docstring(function, clean=False) is None or not isinstance(statement, ast.Expr):
+def entries(draft: Draft, function: Function, name: str, accelerator: str) -> Iterator[tuple[ast.Expr, str]]:
+    """The docstring of a function, or of the class that it makes objects of, and what it is when it describes the
+    accelerator in place of the parameter."""
+    cls = draft.facts.index.parents[function]
+    for owner in (function, cls) if function.name.partition("@")[0] == "__init__" else (function,):
+        found = _entry(draft, owner, name, accelerator) if isinstance(owner, (*FUNCTIONS, ast.ClassDef)) else None
+        if found is not None:
+            yield found
+
+
+def _entry(draft: Draft, owner: Function | ast.ClassDef, name: str, accelerator: str) -> tuple[ast.Expr, str] | None:
+    """The same of one docstring; None if it does not describe the parameter, or not in a known way."""
+    statement, docstring = owner.body[0], ast.get_docstring(owner, clean=False)
+    if docstring is None or not isinstance(statement, ast.Expr):
         return None
+    if isinstance(owner, ast.ClassDef) and "Attributes" in docstring:
+        return None  # it may be one of these
     text = draft.facts.segment(statement.value)
     found = [*re.finditer(_ENTRY.format(name), text, re.MULTILINE)]
     if len(found) != 1 or re.search(rf"^[ \t]*{accelerator}\b", text, re.MULTILINE):
@@ -31,7 +43,7 @@ def entry(draft: Draft, function: Function, name: str, accelerator: str) -> tupl
     match = found[0]
     text = f"{text[: match.start()]}{_written(match, accelerator)}{text[match.end() :]}"
     text = re.sub(_TYPED.format(name), rf"\g<before>{accelerator}: Accelerator", text, flags=re.MULTILINE)
-    code = _flush(text, statement.col_offset, statement.col_offset - function.col_offset)
+    code = _flush(text, statement.col_offset, statement.col_offset - owner.col_offset)
     return (statement, code) if code is not None else None
 
 
@@ -45,7 +57,7 @@ def _flush(text: str, column: int, unit: int) -> str | None:
     for line in (line[column:] for line in lines):
         level, rest = divmod(len(line) - len(line.lstrip(" ")), unit)
         flush.append(f"{' ' * (_UNIT * level + rest)}{line.lstrip(' ')}")
-    return "\n".join(flush) if all(len(line) <= _WIDTH - column for line in flush) else None
+    return "\n".join(flush)
 
 
 def _written(match: re.Match[str], accelerator: str) -> str:

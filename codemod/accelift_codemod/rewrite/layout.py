@@ -14,6 +14,7 @@ from accelift_codemod.remembered import remembered
 from accelift_codemod.source import LINE, Source
 
 DEFAULT_LINE_LENGTH = 88
+_DOCSTRING = ('"""', "'''", 'r"""', "r'''")
 _SETTING = re.compile(r"^\[tool\.(?:black|ruff)\](?:(?!^\[).)*?^line-length\s*=\s*(\d+)", re.MULTILINE | re.DOTALL)
 _MARGIN = re.compile(r"((?:[ \t]*\f)*)([ \t]*)")
 
@@ -164,7 +165,7 @@ def statements(code: str, indent: str, unit: str, newline: str, limit: int) -> l
     """Code as lines at an indentation."""
     unit = unit_at(indent, unit)
     width = limit - len(indent.expandtabs(4))
-    if any(len(line) > width for line in code.split("\n")):
+    if any(len(line) > width for line in code.split("\n")) and not code.startswith(_DOCSTRING):
         code = _black(code, width)
     lines = []
     for line in code.rstrip("\n").split("\n"):

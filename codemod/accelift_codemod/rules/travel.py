@@ -79,9 +79,8 @@ train(model, accelerator, loader)
         reason = f"{function.name}() needs the accelerator, which has the device"
         parameter = next(p for p in (*function.args.args, *function.args.kwonlyargs) if p.arg == name)
         yield draft.edit(_RULE, parameter, Operation.PARAMETER, reason, accelerator)
-        described = documented.entry(draft, function, name, accelerator)
-        if described is not None:
-            yield draft.edit(_RULE, described[0], Operation.SWAP, reason, described[1])
+        for docstring, code in documented.entries(draft, function, name, accelerator):
+            yield draft.edit(_RULE, docstring, Operation.SWAP, reason, code)
         handed: set[ast.AST] = set()
         for call in draft.facts.resolver.sites(function):
             given = draft.facts.resolver.bind(call, function) or {}
