@@ -107,6 +107,24 @@ def test_layers_that_are_not_trained_any_more(change: str) -> None:
     assert "MODEL-CHANGED" not in findings(_script(after=change))
 
 
+OPTIMIZER = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+
+
+@pytest.mark.parametrize(
+    ("epoch", "told"),
+    [
+        (f"model.widen(3)\n{OPTIMIZER}", 0),
+        (f"{OPTIMIZER}\nmodel.widen(3)", 1),
+        (f"model.widen(3)\n{OPTIMIZER}\nmodel.expand(3)", 1),
+        (f"model.widen(3)\nif epoch:\n    {OPTIMIZER}\n    model.expand(3)", 1),
+    ],
+)
+def test_layers_that_are_there_when_the_optimizer_is_made(epoch: str, told: int) -> None:
+    """What is prepared with an optimizer, and in no model, is averaged, too."""
+    before = "for x, y in loader:\n    model(x.to(device))"
+    assert findings(_script(optimizer="", before=before, epoch=epoch)).count("MODEL-CHANGED") == told
+
+
 def test_a_method_that_is_called_before_and_after() -> None:
     text = _script(model="model = Grown().to(device)\nreplace_head(model, 3)", epoch="replace_head(model, 3)")
     assert findings(text).count("MODEL-CHANGED") == 1

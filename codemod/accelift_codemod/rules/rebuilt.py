@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Value, position
 from accelift_codemod.facts.tree import is_constant
-from accelift_codemod.networks.given_layers import changes, same
+from accelift_codemod.networks.given_layers import Change, changes, same
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -19,9 +19,10 @@ _SURE = (ast.With, ast.Assign, ast.Expr, ast.Call, ast.Attribute, ast.BinOp, ast
 class Rebuilt(Rule):
     """Reports layers and parameters that a prepared model is given, by itself or by a method that is called on it.
 
-    What averages the gradients of a model across processes knows the parameters that it had when it was prepared. New
-    ones may keep gradients of their own on each process, and have weights of their own unless a seed was set: the
-    processes drift apart, and nothing says so. A model that grows with its tasks has to be made and prepared anew.
+    What averages the gradients of a model across processes knows the parameters that it had when it was prepared, and
+    those that an optimizer has when that is prepared. Newer ones may keep gradients of their own on each process, and
+    have weights of their own unless a seed was set: the processes drift apart, and nothing says so. A model that grows
+    with its tasks has to be made and prepared anew, or get a new optimizer.
     """
 
     code = "REBUILT"
@@ -41,7 +42,7 @@ class Rebuilt(Rule):
         found: dict[ast.AST, None] = {}
         for change in changes(draft):
             once = _is_once(draft, change.node) and _has_run(draft, change.model)
-            if not once and _late(draft, change.place, change.model):
+            if not once and _late(draft, change.place, change.model) and not _is_covered(draft, change):
                 found[change.place] = None
         for place in sorted(found, key=position):
             yield draft.finding(
@@ -102,6 +103,20 @@ def _late(draft: Draft, node: ast.AST, model: Value) -> bool:
         position(loop) > position(place) or _around(draft, loop) & _around(draft, place)
         for loop in trained
         for place in places
+    )
+
+
+def _is_covered(draft: Draft, change: Change) -> bool:
+    """Whether what a model is given is there when its optimizers are made, which see to new parameters then."""
+    group = draft.blueprint.group(change.model)
+    home = draft.function(group.anchor) if group is not None else None
+    optimizers = [o for o in draft.facts.objects.optimizers if change.model in o.models]
+    places = draft.blueprint.timeline.places(change.place, home)
+    return bool(optimizers and places) and all(
+        draft.blueprint.is_prepared(o.value)
+        and draft.function(o.call) is home
+        and all(position(place) < position(o.call) for place in places)
+        for o in optimizers
     )
 
 

@@ -34,6 +34,7 @@ class DistributedModel(DistributedDataParallel):
     backward averages them like that of a call of the model.
     """
 
+    _known: tuple[nn.Parameter, ...] = ()  # those that DDP was made for
     _frozen: tuple[nn.Parameter, ...] = ()
     _averages = True  # whether the last forward was one whose gradients are averaged
     _awaits_backward = False  # whether it has had no backward yet
@@ -228,7 +229,8 @@ class DataParallel:
             agree_on(kind, parts_of(model), state)
             wrapped = DistributedModel(model, device_ids=ids, **self._kwargs.to_kwargs())
         register_comm_hook(wrapped, self._kwargs)
-        wrapped._frozen = tuple(p for p in model.parameters() if not p.requires_grad)
+        wrapped._known = tuple(model.parameters())
+        wrapped._frozen = tuple(p for p in wrapped._known if not p.requires_grad)
         _warn_of_hidden_names(wrapped, model, state)
         wrapped._ready = True
         self._wrapped.add(wrapped)
@@ -261,7 +263,7 @@ class DataParallel:
                 if model._frozen:
                     model.average_unfrozen()
         if optimizers is not None:
-            uncovered = self._uncovered.of(optimizers, models)
+            uncovered = self._uncovered.of(optimizers, [model._known for model in models])
             if uncovered:
                 with Collective("backward", PartialState()):
                     average_gradients(uncovered)
@@ -273,7 +275,7 @@ class DataParallel:
 
     def cover(self, optimizer: Optimizer) -> None:
         """Let the parameters of an optimizer that are in no wrapped model start equal on all processes."""
-        parameters = self._uncovered.of([optimizer], self._wrapped.all())
+        parameters = self._uncovered.of([optimizer], [model._known for model in self._wrapped.all()])
         if parameters:
             state = PartialState()
             with Collective("prepare", state):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 
 from accelift.state import PartialState
@@ -33,11 +33,12 @@ def average_gradients(parameters: Sequence[Tensor], group: dist.ProcessGroup | N
 
 
 class UncoveredParameters:
-    """The parameters of prepared optimizers that are in no wrapped model.
+    """The parameters of prepared optimizers that are in no model as it was wrapped.
 
-    A parameter that the script made by itself, or a loss with parameters of its own that was not
-    prepared, would become another one on each process.  So they start as they are on the main process, and
-    their gradients are averaged after every backward that ends a step.
+    A parameter that the script made by itself, a loss with parameters of its own that was not
+    prepared, or a layer that a model was given later would become another one on each process.  So
+    they start as they are on the main process, and their gradients are averaged after every
+    backward that ends a step.
     """
 
     def __init__(self) -> None:
@@ -48,15 +49,15 @@ class UncoveredParameters:
         """There is a new model."""
         self._known = []
 
-    def of(self, optimizers: Sequence[Optimizer], models: Sequence[nn.Module]) -> list[Tensor]:
-        """Those of the optimizers, in their order, looked up again when there is something new."""
-        known = [len(models)]
+    def of(self, optimizers: Sequence[Optimizer], wrapped: Sequence[Sequence[Tensor]]) -> list[Tensor]:
+        """Those of the optimizers, in their order, that were not wrapped; looked up anew when something is new."""
+        known = [len(wrapped)]
         for optimizer in optimizers:  # in every step: a loop is what costs least
             for group in optimizer.param_groups:
                 parameters = group["params"]
                 known += (id(parameters), len(parameters), id(parameters[-1]) if parameters else 0)
         if known != self._known:
-            covered = {id(parameter) for model in models for parameter in model.parameters()}
+            covered = {id(parameter) for parameters in wrapped for parameter in parameters}
             groups = [group["params"] for optimizer in optimizers for group in optimizer.param_groups]
             self._found = [parameter for group in groups for parameter in group if id(parameter) not in covered]
             self._known = known

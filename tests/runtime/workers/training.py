@@ -807,6 +807,35 @@ def parameters_in_no_model_while_accumulating() -> None:
 
 
 @check
+def layers_that_a_prepared_model_is_given() -> None:
+    """Before its optimizer is made: one in the place of its first, and another behind its last."""
+
+    def run(acc: Accelerator | None) -> list[Tensor]:
+        torch.manual_seed(3)
+        model = parts = network()
+        loader = DataLoader(dataset(26), batch_size=8)
+        if acc is not None:
+            model, loader = acc.prepare(model, loader)
+            parts = acc.unwrap_model(model)
+        torch.manual_seed(4 if acc is None else 4 + acc.process_index)
+        parts[0] = nn.Linear(6, 8)
+        parts.append(nn.Linear(3, 3))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        if acc is not None:
+            optimizer = acc.prepare(optimizer)
+        history = []
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            acc.backward(loss) if acc is not None else loss.backward()
+            optimizer.step()
+            history.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
+        return history
+
+    close(run(None), run(accelerator(dataloader_config=SPLIT)))
+
+
+@check
 def mean_over_tokens() -> None:
     """The mean over the samples that count, which are not equally many everywhere."""
 
