@@ -50,6 +50,16 @@ def test_a_loader_that_another_file_makes_outside_functions(folder: Path, bound:
     assert f"\n)\n{prepared}\n\n\ndef main():" in found["train.py"]
 
 
+def test_a_script_that_chooses_its_device_outside_functions(folder: Path) -> None:
+    """Its loaders are prepared below, where the accelerator is made."""
+    chosen = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\nargs = None\n'
+    text = USES_LOADER.replace("\n\n\ndef main", f"\n\n{chosen}\n\ndef main").replace("Net()", "Net().to(device)")
+    write({"train.py": text, "engine.py": ENGINE, "model.py": MODEL, "data.py": DATA_FILE})
+    script = outputs("train.py")["train.py"]
+    assert "\nfrom data import loader\n\naccelerator = Accelerator(" in script
+    assert "\n)\nloader = accelerator.prepare(loader)\nargs = None\n" in script
+
+
 def test_a_loader_that_a_third_file_has_from_the_same(folder: Path) -> None:
     third = "from data import loader\n\n\ndef count():\n    return sum(len(y) for _, y in loader)\n"
     text = USES_LOADER.replace("from model", "from third import count\nfrom model")

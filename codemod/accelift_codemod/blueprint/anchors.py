@@ -143,17 +143,19 @@ class Anchors:
 
     def _in_script(self, statements: list[ast.stmt], items: list[Item]) -> ast.stmt:
         """The first of some statements; for loaders that another file makes outside functions, and the script uses in a
-        function, the last import of the script among them: the accelerator is made in the script, too."""
+        function, the last import of the script among them, or where it chooses its device: the accelerator is made in
+        the script, too."""
         anchor, script = statements[0], self.facts.tree.body[-1]
-        imports = [s for s in statements if isinstance(s, _IMPORTS) and self.facts.same_file(s, script)]
-        if not imports or self.facts.same_file(anchor, script) or any(i.kind is not Role.LOADER for i in items):
+        chosen = {s for v in self.facts.devices.variables for s in v.statements}
+        own = [s for s in statements if self.facts.same_file(s, script) and (isinstance(s, _IMPORTS) or s in chosen)]
+        if not own or self.facts.same_file(anchor, script) or any(i.kind is not Role.LOADER for i in items):
             return anchor
         try:
             for item in items:
-                self._require_in_view(item, imports[-1])
+                self._require_in_view(item, own[-1])
         except Refused:
             return anchor
-        return imports[-1]
+        return own[-1]
 
     def _require_in_view(self, item: Item, anchor: ast.stmt) -> None:
         """Refuse to bind a global of another file to what prepare returns, if a third file reads it."""
