@@ -57,7 +57,7 @@ def test_a_script_that_chooses_its_device_outside_functions(folder: Path) -> Non
     write({"train.py": text, "engine.py": ENGINE, "model.py": MODEL, "data.py": DATA_FILE})
     script = outputs("train.py")["train.py"]
     assert "\nfrom data import loader\n\naccelerator = Accelerator(" in script
-    assert "\n)\nloader = accelerator.prepare(loader)\nargs = None\n" in script
+    assert ")\nloader = accelerator.prepare(loader)\nargs = None\n" in script
 
 
 def test_a_loader_that_a_third_file_has_from_the_same(folder: Path) -> None:
