@@ -118,6 +118,14 @@ def test_nor_does_it_ask_for_the_flag_that_the_accelerator_is_told() -> None:
             "if use_cuda and __name__ == '__main__':\n    mask = mask.to(accelerator.device)",
         ),
         ("mask = mask.cuda() if use_cuda else -mask", "mask = mask.to(accelerator.device) if use_cuda else -mask"),
+        (
+            "if use_cuda:\n    mask = mask.to('cuda', torch.half)",
+            "if use_cuda:\n    mask = mask.to(accelerator.device, torch.half)",
+        ),
+        (
+            "mask = mask.to('cuda', torch.half) if use_cuda else mask",
+            "mask = mask.to(accelerator.device, torch.half) if use_cuda else mask",
+        ),
     ],
 )
 def test_what_does_more_than_move_asks_as_before(block: str, left: str) -> None:

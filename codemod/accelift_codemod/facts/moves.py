@@ -49,6 +49,11 @@ class Move:
     target: ast.expr | None
     rest: tuple[ast.AST, ...]  # further arguments (dtype, non_blocking)
 
+    @property
+    def only_moves(self) -> bool:
+        """Whether it does nothing to what is on the device already: `x.to(device, torch.half)` does."""
+        return self.kind != "type" and all(isinstance(r, ast.keyword) and r.arg == "non_blocking" for r in self.rest)
+
 
 class Moves:
     """Finds what a script moves to its device."""

@@ -72,7 +72,8 @@ if use_cuda:
             if not plain or draft.edits_at(call) != [edit] or any(draft.edits_at(n) for n in walk(choice.test)):
                 continue
             stays = edit.operation is Operation.METHOD  # the move does: to the accelerator's device
-            if stays and not (edit.rule == "MOVE" and call is choice.body and self._is_needless(draft, choice.test)):
+            needless = edit.rule == "MOVE" and call is choice.body and self._is_needless(draft, choice.test)
+            if stays and not (needless and self._moved(draft, call) is not None):
                 continue
             if ast.dump(receiver) == ast.dump(other) and not any(draft.edits_at(n) for n in walk(other)):  # type: ignore[arg-type]
                 draft.remove(edit)
@@ -110,12 +111,15 @@ if use_cuda:
 
     def _only_moves(self, draft: Draft, statement: ast.stmt) -> bool:
         """Whether a statement does nothing but move things where they are kept: `x = x.to(accelerator.device)`."""
-        moves = draft.facts.moves.of
         if isinstance(statement, ast.Expr):
-            return isinstance(statement.value, ast.Call) and statement.value in moves
-        pairs = assignments(statement)
-        same = ((moves[v].receiver, t) for t, v in pairs if isinstance(v, ast.Call) and v in moves)
-        return bool(pairs) and sum(ast.unparse(kept) == ast.unparse(target) for kept, target in same) == len(pairs)
+            return self._moved(draft, statement.value) is not None
+        pairs = [(self._moved(draft, value), target) for target, value in assignments(statement)]
+        return bool(pairs) and all(m is not None and ast.unparse(m) == ast.unparse(target) for m, target in pairs)
+
+    def _moved(self, draft: Draft, node: ast.expr | None) -> ast.expr | None:
+        """What a call moves to the device, and does nothing else to: it stays as it is where it is there already."""
+        move = draft.facts.moves.of.get(node) if isinstance(node, ast.Call) else None
+        return move.receiver if move is not None and move.only_moves else None
 
     def _empty_ifs(self, draft: Draft) -> Iterator[Edit]:
         candidates: dict[ast.AST, None] = {}

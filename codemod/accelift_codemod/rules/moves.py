@@ -84,7 +84,7 @@ for x, y in loader:
     # ---- moves that prepare makes
 
     def _needless(self, draft: Draft, move: Move) -> bool:
-        if move.kind == "type" or any(not isinstance(r, ast.keyword) or r.arg != "non_blocking" for r in move.rest):
+        if not move.only_moves:
             return False
         values = draft.facts.resolver.values(move.receiver)
         if not values or draft.facts.devices.may_be_elsewhere(move.target):
