@@ -34,7 +34,8 @@ def survives(draft: Draft, variable: DeviceVariable) -> bool:
 def _only_hands_on(draft: Draft, load: ast.Name, variable: DeviceVariable) -> bool:
     """Whether what reads a variable is a statement that goes, too: `self.device = device`, if nothing reads that."""
     statement = draft.facts.index.statement(load)
-    others = (v for v in draft.facts.devices.variables if v.whole and statement in v.statements)
+    kept = (v for v in draft.facts.devices.variables if v.scope is not None and v.scope.is_class)
+    others = (v for v in kept if v.whole and statement in v.statements)
     other = next((v for v in others if position(v.statements[0]) > position(variable.statements[0])), None)
     if other is None or is_handed_in(draft, other) or not is_rebound(draft, other):
         return False
