@@ -67,3 +67,66 @@ def test_a_variable_gets_the_model_after_it_is_prepared() -> None:
 def test_a_variable_that_would_have_the_model_before_it_is_prepared() -> None:
     late = "self.model = nn.Linear(8, 3).to(self.device)\n        " + MADE.format("self.model")
     assert unchanged(text("net = self.model", made="pass", late=late)).code == "PREP-NO-POINT"
+
+
+EPOCH = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Trainer:
+    def __init__(self, loader, device):
+        self.device = device
+        self.loader = loader
+        self.net = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 3)).to(device)
+        self.opt = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def epoch(self):
+        model, opt = self.net, self.opt
+        {before}
+        for x, y in self.loader:
+            x, y = x.to(self.device), y.to(self.device)
+            opt.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            opt.step()
+
+
+data = TensorDataset(torch.arange(512.0).view(64, 8), torch.arange(64) % 3)
+trainer = Trainer(DataLoader(data, batch_size=16), "cuda")
+for _ in range(3):
+    trainer.epoch()
+"""
+
+
+@pytest.mark.parametrize("before", ["pass", "model.train()", "model.train(True)\n        opt.zero_grad()"])
+@pytest.mark.parametrize("apart", [True, False])
+def test_what_a_method_has_for_short_is_prepared_once(before: str, apart: bool) -> None:
+    text = EPOCH.format(before=before)
+    if apart:
+        text = text.replace("model, opt = self.net, self.opt", "model = self.net\n        opt = self.opt")
+    found = converted(text)
+    assert found.count("prepare(") == 1
+    assert "self.net, self.opt, self.loader = self.accelerator.prepare(" in found
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "model[1] = nn.Linear(8, 3).to(self.device)",
+        "model[0].requires_grad_(False)",
+        "for p in model[0].parameters():\n            p.requires_grad = False",
+        "model.apply(print)",
+    ],
+)
+def test_what_a_method_changes_is_prepared_after_that(before: str) -> None:
+    text = EPOCH.format(before=before).replace(
+        "model, opt = self.net, self.opt", "model = self.net\n        opt = self.opt"
+    )
+    assert f"{before}\n        model, opt = self.accelerator.prepare(model, opt)" in converted(text)
+
+
+def test_what_a_method_trains_by_its_own_optimizer_is_prepared_there() -> None:
+    own = "opt = torch.optim.SGD(model.parameters(), lr=0.1)"
+    text = EPOCH.format(before=own).replace("model, opt = self.net, self.opt", "model = self.net")
+    assert "model, opt = self.accelerator.prepare(model, opt)" in converted(text)

@@ -23,6 +23,7 @@ from accelift_codemod.blueprint.rebinding import (
     stays,
     unwrapped,
 )
+from accelift_codemod.blueprint.short_names import is_short
 from accelift_codemod.blueprint.used import Uses
 from accelift_codemod.facts import Binding, How, Role, Scope, Value
 from accelift_codemod.facts.index import FUNCTIONS
@@ -65,7 +66,12 @@ class Roots:
         Of several, the one from which the others have it: out of a container, or put into one.
         """
         found = self._of(value, kind, _Search(key(value), kind is Role.LOADER))
-        later = any(handed_inside(self.resolver, *root) or self._taken_in_training(*root, value) for root in found)
+        later = any(
+            handed_inside(self.resolver, *root)
+            or is_short(self.blueprint, *root)
+            or self._taken_in_training(*root, value)
+            for root in found
+        )
         if len(found) > 1 or later:
             first = self._of(value, kind, _Search(key(value), True, True))
             found = first if len(first) == 1 else found
