@@ -39,6 +39,13 @@ SHARED = [
         "",
         "x, y = accelerator.split_batch(x, y)",
     ),
+    (
+        "x = X[order[i : i + 16]].to(device)\ny = Y[i : i + 16]",
+        {"forward": "x += 0.5\nx[:, 0] = 0\nloss = F.cross_entropy(model(x), y)"},
+        "",
+        "x, y = accelerator.split_batch(x, y)",
+    ),
+    ("x, y = X[i : i + 16] / 2, Y[i : i + 16]\nx += 0.5", {}, "Y[i : i + 16]", "x, y = accelerator.split_batch(x, y)"),
     ("stop = i + 16\nx, y = X[i:stop], Y[i:stop]", {}, "", "x, y = accelerator.split_batch(x, y)"),
     ("x, y = X[i : min(i + 16, 70)], Y[i : min(i + 16, 70)]", {}, "", "x, y = accelerator.split_batch(x, y)"),
     (
@@ -308,6 +315,10 @@ KEPT = [
     ({"move": f"{ROWS}\n{TAKEN}", "batch_end": "seen[:] = y"}, "is written by the rows"),
     ({"move": f"{ROWS}\n{TAKEN}", "batch_end": "y[i] = loss.item()"}, "is written by the rows"),
     ({"move": f"{ROWS}\n{TAKEN}", "batch_end": "i = len(y)\nseen[i] = loss.item()"}, "is written by the rows"),
+    ({"move": f"{ROWS}\n{TAKEN}\ny[0] = 1"}, "is written by the rows"),
+    ({"move": f"{ROWS}\n{TAKEN}\nx[:2] = 0"}, "is written by the rows"),
+    ({"move": "x, y = X[i : i + 16], Y[i : i + 16]\nx += 0.5"}, "may write to the data itself"),
+    ({"move": "x, y = X[i : i + 16].to(device), Y[i : i + 16]\nx += 0.5"}, "may write to the data itself"),
     ({"move": f"{ROWS}\n{TAKEN}", "batch_end": "seen.append(rows)"}, "is also used in"),
     ({"move": f"{ROWS}\n{TAKEN}", "epoch_end": "print(rows)"}, "is used after the loop"),
     ({"move": f"{ROWS}\nn = len(rows)\nx, y = X[i : i + 16], Y[i : i + 16]", "batch_end": "print(n)"}, "whole batch"),
@@ -1470,7 +1481,12 @@ def test_the_next_batch_of_a_generator_of_the_script() -> None:
     slots = {**OPEN, "definitions": STREAM, "before": "batches = stream(X, Y, 16)", "loop": "for _ in range(9):"}
     output = converted(script(**slots, move="x, y = next(batches)"), shard_manual=True)
     assert "x, y = next(batches)\n        x, y = accelerator.split_batch(x, y)\n" in output
-    for other in ({"before": "batches = iter(zip(X, Y))"}, {"batch_end": "batches.send(loss)"}):
+    noted = STREAM.replace("        yield", "        rows = rows + len(seen)\n        yield")
+    for other in (
+        {"before": "batches = iter(zip(X, Y))"},
+        {"batch_end": "batches.send(loss)"},
+        {"definitions": f"seen = []\n{noted}", "batch_end": "seen.append(loss.item())"},
+    ):
         found = unchanged(script(**slots | {"move": "x, y = next(batches)"} | other), shard_manual=True)
         assert found.code == "DATA-UNSHARDED"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.handmade.steps import NotProved, Step, UsedLater
 from accelift_codemod.facts.handmade.unknown import Unknown
-from accelift_codemod.facts.handmade.writes import written_by_rows
+from accelift_codemod.facts.handmade.writes import writes_data, written_by_rows
 from accelift_codemod.facts.index import FUNCTIONS, position
 from accelift_codemod.facts.layout import Layout, Shape
 from accelift_codemod.facts.layout.strides import Strides
@@ -172,6 +172,9 @@ class Proof:
             for n in walk(statement):
                 if isinstance(n, (ast.If, ast.While, ast.IfExp)):
                     self._decision(step, n)
+                elif isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name):
+                    if n.target.id in shares and writes_data(self.handmade, n.target, env):
+                        raise NotProved(n, f"and `{self.facts.segment(n)}` may write to the data itself")
                 elif isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store):
                     known = self.handmade.environment(step, n) or env
                     if written_by_rows(self.handmade, step, n, known):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts.effects import assignments, loads, stores
+from accelift_codemod.facts.index import How
 from accelift_codemod.facts.layout import Environment, Layout
 from accelift_codemod.facts.layout.algebra import FIXED, SCALARS
 from accelift_codemod.facts.layout.strides import Strides
@@ -20,7 +21,8 @@ def written_by_rows(handmade: Handmade, step: Step, target: ast.Subscript, env: 
     """Whether an entry is written, or may be, at a place that follows the rows of the batch."""
     read, index = handmade.layouts.read, target.slice
     if read(target.value, env) is Layout.ROWS:  # of the share itself
-        return not isinstance(index, ast.Slice) and read(index, env) not in FIXED
+        beside = _beside_rows(index)
+        return beside is None or any(read(part, env) not in FIXED for part in beside)
     written = _written(handmade, target, env)
     if isinstance(index, ast.Slice):
         bounds = [bound for bound in (index.lower, index.upper, index.step) if bound is not None]
@@ -28,6 +30,35 @@ def written_by_rows(handmade: Handmade, step: Step, target: ast.Subscript, env: 
     if read(index, env) in FIXED:
         return False
     return not (written in (*FIXED, *SCALARS) and _counted(handmade, step, index, env))
+
+
+def writes_data(handmade: Handmade, target: ast.Name, env: Environment) -> bool:
+    """Whether `x += 1` may change the data that a batch was cut from, or kept in: every process would change its share.
+
+    It does not if the variable has been computed, or picked by indices, which copies the rows.
+    """
+    owner = handmade.index.scope(target).owner(target.id)
+    for binding in owner.bindings[target.id] if owner is not None else ():
+        if binding.how is not How.AUGMENT:
+            pairs = assignments(handmade.index.statement(binding.node))
+            value = next((value for bound, value in pairs if bound is binding.node), None)
+            while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+                value = value.func.value  # `X[rows].to(device)`
+            picked = isinstance(value, ast.Subscript) and handmade.layouts.read(value.slice, env) is Layout.ROWS
+            if not picked and not isinstance(value, (ast.BinOp, ast.UnaryOp)):
+                return True
+    return False
+
+
+def _beside_rows(index: ast.expr) -> list[ast.expr] | None:
+    """What an index tells beside the rows, if it takes something of each: `x[:]`, `x[:, 0]`, `x[..., 0]`."""
+    first, *others = index.elts if isinstance(index, ast.Tuple) and index.elts else [index]
+    if isinstance(first, ast.Slice):
+        every = first.lower is first.upper is first.step is None
+    else:
+        every = isinstance(first, ast.Constant) and first.value is ...
+    bounds = ((o.lower, o.upper, o.step) if isinstance(o, ast.Slice) else (o,) for o in others)
+    return [part for parts in bounds for part in parts if part is not None] if every else None
 
 
 def _written(handmade: Handmade, target: ast.Subscript, env: Environment) -> object:

@@ -207,9 +207,11 @@ class Sources:
 
     def _is_told(self, call: ast.Call, loop: ast.For | ast.While) -> bool:
         """Whether the loop hands on what it computes to the object that deals, or to what the function reads."""
-        root, function = _root(call), self.resolver.callee(call)
+        generated = self._generator(call)
+        root, function = _root(call), self.resolver.callee(generated or call)
         read = {root.id} if isinstance(root, ast.Name) else set()
-        read |= {n.id for n in loads(call) if self._generator(call) is not None}
+        if generated is not None:
+            read |= {n.id for part in (call, generated) for n in loads(part)}
         if isinstance(function, FUNCTIONS):
             read |= {n.id for n in walk(function) if isinstance(n, ast.Name) and self._is_outer(n, function)}
         computed = {name for statement in loop.body for name in stores(statement)}
