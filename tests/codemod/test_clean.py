@@ -188,6 +188,13 @@ def test_what_is_said_of_moves_goes_with_them(said: str, moves: str) -> None:
         ("# x = augment(x.to(device))\n", f"{MOVES}\n# then\n"),
         ("# the next batch\n# goes to the GPU\n", f"{MOVES}\n# then\n"),
         ("# to the GPU\n", "z = 1\n"),
+        ("# %% to the GPU\n", MOVES),
+        ("# TODO: it diverges on several GPUs\n", f"{MOVES}\n# then\n"),
+        ("# on one GPU it takes two hours and most of the memory\n", f"{MOVES}\n# then\n"),
+        (
+            "# fails on MPS: see issue 12 of the GPU\n",
+            "x, y = x.to(device), y.to(device)  # fails on MPS: see issue 12 of the GPU\n",
+        ),
     ],
 )
 def test_what_may_be_said_of_more_stays(said: str, moves: str) -> None:

@@ -13,11 +13,17 @@ _DEVICE = re.compile(_NAMED, re.IGNORECASE)
 _TO_DEVICE = re.compile(
     rf"#\W*(?:move|moving|push|put|send|transfer|copy|to)\b.*{_NAMED}\W*(?:if available\W*)?$", re.IGNORECASE
 )
+# What a comment says that holds without the move, too, or that tools read: a note, a reason, a cell of a notebook.
+_MORE = re.compile(
+    r"^# ?%%|^# ?fmt:|://|\b(?:todo|fixme|xxx|hack|bug|note|nb|warning|caution|issue|see|because|since|otherwise|must)\b",
+    re.IGNORECASE,
+)
+_MOST_WORDS = 9
 
 
 def is_about_devices(comment: str) -> bool:
-    """Whether a comment speaks of devices, in words and not as code that is commented out."""
-    if not _DEVICE.search(comment):
+    """Whether a comment speaks of devices and no more, in words and not as code that is commented out."""
+    if not _DEVICE.search(comment) or _MORE.search(comment) or len(comment.split()) > _MOST_WORDS:
         return False
     try:
         code = ast.parse(comment.lstrip("# ")).body
