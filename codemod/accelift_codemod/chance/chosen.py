@@ -54,7 +54,7 @@ def _lists(draft: Draft, branch: ast.If | ast.While) -> Iterator[Read]:
         if isinstance(place, ast.Attribute):
             yield place
         elif isinstance(place, ast.Name):
-            yield from (n for n in picked.loads(draft, place) if n is not place)
+            yield from (n for n in draft.facts.loads_of(place) if n is not place)
 
 
 def _is_function(node: ast.AST) -> bool:

@@ -120,8 +120,7 @@ class Entries:
 
     def _put_into(self, name: ast.Name, depth: int, seen: Seen) -> Found:
         """What is put into the collection that a variable holds."""
-        owner = self.index.scope(name).owner(name.id)
-        loads = self.facts.loads(owner, name.id) if owner is not None and depth else []
+        loads = self.facts.loads_of(name) if depth else []
         return _join(self._put_by(self.index.parents.get(load), depth, seen) for load in loads)
 
     def _put_by(self, method: ast.AST | None, depth: int, seen: Seen) -> Found:

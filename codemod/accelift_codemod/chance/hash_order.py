@@ -184,9 +184,7 @@ class HashOrder:
 
     def _is_sorted(self, name: ast.Name) -> bool:
         """Whether a variable holds a list that is sorted in place."""
-        owner = self.index.scope(name).owner(name.id)
-        loads = self.draft.facts.loads(owner, name.id) if owner is not None else []
-        methods = (self.index.parents.get(load) for load in loads)
+        methods = (self.index.parents.get(load) for load in self.draft.facts.loads_of(name))
         return any(isinstance(m, ast.Attribute) and m.attr == "sort" for m in methods)
 
     # ---- what comes of the order

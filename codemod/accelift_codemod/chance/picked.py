@@ -34,7 +34,7 @@ def by(draft: Draft, start: ast.Call) -> Place | None:
     if in_place and draft.facts.resolver.qualified(start.func) in splitting.SHUFFLES:
         in_place = False  # these give a copy
     if in_place and start.args and isinstance(start.args[0], ast.Name):
-        reads = loads(draft, start.args[0])
+        reads = draft.facts.loads_of(start.args[0])
         queue = [n for n in reads if draft.function(n) is not home or position(n) > position(start)]
     return arrival(draft, queue, home)
 
@@ -90,7 +90,7 @@ def _next(draft: Draft, node: ast.AST, home: Function | None) -> Iterator[ast.AS
             if resolver.builtin(parent.func) == "len":
                 return
             if isinstance(parent.func, ast.Attribute) and parent.func.attr in _FILLS:
-                yield from loads(draft, parent.func.value) if isinstance(parent.func.value, ast.Name) else ()
+                yield from draft.facts.loads_of(parent.func.value) if isinstance(parent.func.value, ast.Name) else ()
             target = resolver.callee(parent)
             if isinstance(target, ast.ClassDef):
                 if deals(draft, target):
@@ -102,11 +102,11 @@ def _next(draft: Draft, node: ast.AST, home: Function | None) -> Iterator[ast.AS
                     yield from draft.facts.loads(draft.facts.index.scopes[target], parameter)  # type: ignore[index]
         if isinstance(parent, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
             for name in (n for n in walk(parent) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)):
-                yield from loads(draft, name)
+                yield from draft.facts.loads_of(name)
             yield from (t for t in targets(parent) if isinstance(t, ast.Attribute) and _keeps(draft, t))
             for entry in (t for t in targets(parent) if isinstance(t, ast.Subscript) and child is not t):
                 if isinstance(entry.value, ast.Name):  # of a dict of splits, say
-                    yield from (n for n in loads(draft, entry.value) if n is not entry.value)
+                    yield from (n for n in draft.facts.loads_of(entry.value) if n is not entry.value)
         elif isinstance(parent, ast.Return) and (function := draft.function(parent)) is not None:
             place = child.elts.index(part) if isinstance(child, ast.Tuple) and part in child.elts else None
             for site in resolver.sites(function):
@@ -129,14 +129,9 @@ def _taken(draft: Draft, site: ast.Call, given: ast.AST, place: int | None) -> I
         return
     one = target.elts[place]  # type: ignore[union-attr]
     if isinstance(one, ast.Name):
-        yield from loads(draft, one)
+        yield from draft.facts.loads_of(one)
     elif not isinstance(one, ast.Attribute) or _keeps(draft, one):
         yield one if isinstance(one, ast.Attribute) else site
-
-
-def loads(draft: Draft, name: ast.Name) -> list[ast.Name]:
-    owner = draft.facts.index.scope(name).owner(name.id)
-    return draft.facts.loads(owner, name.id) if owner is not None else []
 
 
 def _keeps(draft: Draft, place: ast.Attribute) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.device_variables import DeviceVariable
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function
-from accelift_codemod.facts.showing import is_logging, prints
+from accelift_codemod.facts.showing import is_shown
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Operation
 from accelift_codemod.reasons import refuse
@@ -92,7 +92,7 @@ class _Choice:
         if isinstance(statement, ast.Return):
             return self._calls_more(statement.value, steps)
         if isinstance(statement, ast.Expr):
-            shown = isinstance(statement.value, ast.Call) and self._is_shown(statement.value)
+            shown = isinstance(statement.value, ast.Call) and is_shown(self.resolver, statement.value)
             return not isinstance(statement.value, ast.Constant) and (self.shows or not shown)
         if isinstance(statement, (ast.If, ast.Try, ast.With, ast.ExceptHandler)):
             return any(
@@ -100,9 +100,6 @@ class _Choice:
                 for n in ast.iter_child_nodes(statement)
             )
         return not isinstance(statement, (ast.Raise, ast.Assert, ast.Pass, ast.Import, ast.ImportFrom))
-
-    def _is_shown(self, call: ast.Call) -> bool:
-        return prints(self.resolver, call.func) is not None or is_logging(self.resolver, call)
 
     def _calls_more(self, node: ast.AST | None, steps: int) -> bool:
         """Whether an expression calls what may do more than compute a value."""

@@ -11,7 +11,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role, written
 from accelift_codemod.facts.gpu_numbers import CPU
 from accelift_codemod.facts.index import FUNCTIONS, Function
-from accelift_codemod.facts.showing import is_logging, prints
+from accelift_codemod.facts.showing import is_logging, is_shown, prints
 from accelift_codemod.facts.tree import children, walk
 
 _SPELLED = (ast.Name, ast.Attribute, ast.Call, ast.JoinedStr, ast.BinOp)
@@ -146,7 +146,7 @@ def _reads_text(draft: Draft, read: ast.expr) -> bool:
         return any(other not in (None, "cpu", "cuda") for other in others) or _is_equal(parent, "cuda")
     if isinstance(parent, ast.FormattedValue):
         around = [n for n in index.ancestors(parent) if isinstance(n, ast.Call)]
-        return not any(prints(resolver, c.func) is not None or is_logging(resolver, c) for c in around)
+        return not any(is_shown(resolver, c) for c in around)
     if isinstance(parent, ast.keyword):
         return False
     if isinstance(parent, ast.Call) and read is not parent.func:

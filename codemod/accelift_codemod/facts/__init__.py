@@ -370,6 +370,11 @@ class Facts:
         """Every load of a scope's variable, in nested scopes too, in source order."""
         return self._loads.get((owner, name), [])
 
+    def loads_of(self, name: ast.Name) -> list[ast.Name]:
+        """Every load of the variable that a name is, in nested scopes too, in source order."""
+        owner = self.index.scope(name).owner(name.id)
+        return self.loads(owner, name.id) if owner is not None else []
+
     def readers(self, target: ast.Name) -> list[ast.Name]:
         """The loads of a variable that may read what a place in the script binds it to, in source order."""
         owner = self.index.scope(target).owner(target.id)

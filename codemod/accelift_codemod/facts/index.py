@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Set
 from functools import cached_property
+from itertools import takewhile
 
 from accelift_codemod.facts.indexing import Indexing
 from accelift_codemod.facts.memo import Answers, memoised
@@ -182,6 +183,14 @@ class Index(Indexing):
                 found.append(parent)
             child = parent
         return found[::-1]
+
+    def tests_around(self, node: ast.AST, within: ast.AST | None) -> Iterator[ast.expr]:
+        """The tests on which a node runs that a function or loop around it makes, or the module; innermost first."""
+        child = node
+        for parent in takewhile(lambda n: n is not within, self.ancestors(node)):
+            if isinstance(parent, ast.If) and parent.test is not child:
+                yield parent.test
+            child = parent
 
     def set_as_spelled(self, node: ast.Attribute) -> list[Binding]:
         """Assignments to the same attribute of the same variable."""

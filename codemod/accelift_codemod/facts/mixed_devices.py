@@ -8,7 +8,7 @@ import re
 
 from accelift_codemod.facts.index import FUNCTIONS, Scope
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.showing import is_logging, prints
+from accelift_codemod.facts.showing import is_shown
 
 _MOVES = frozenset({"to", "cuda", "to_empty"})
 _PLACES = frozenset({"device", "map_location"})
@@ -56,7 +56,7 @@ class MixedDevices:
             return read is not parent.func and self._call_takes(parent, read)
         if isinstance(parent, ast.FormattedValue):
             around = [n for n in self.index.ancestors(parent) if isinstance(n, ast.Call)]
-            return any(self._shows(call) for call in around)
+            return any(is_shown(self.resolver, call) for call in around)
         if isinstance(parent, ast.Compare):
             others = [n for n in (parent.left, *parent.comparators) if n is not read]
             return all(isinstance(n, ast.Constant) and n.value in ("cpu", None) for n in others)
@@ -70,7 +70,4 @@ class MixedDevices:
             return bool(names) and all(self._variable(self.index.scopes[callee], name) for name in names)
         moves = isinstance(call.func, ast.Attribute) and call.func.attr in _MOVES
         takes = _TAKE_DEVICES.fullmatch(self.resolver.qualified(call.func) or "") is not None
-        return moves or takes or self._shows(call)
-
-    def _shows(self, call: ast.Call) -> bool:
-        return prints(self.resolver, call.func) is not None or is_logging(self.resolver, call)
+        return moves or takes or is_shown(self.resolver, call)

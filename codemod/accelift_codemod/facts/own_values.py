@@ -136,8 +136,7 @@ def _of_day(facts: Facts, call: ast.Call) -> bool:
     held = parents.get(call)
     reads: list[ast.expr] = [call]
     if isinstance(held, ast.Assign) and len(held.targets) == 1 and isinstance(target := held.targets[0], ast.Name):
-        owner = facts.index.scope(target).owner(target.id)
-        found = facts.loads(owner, target.id) if owner is not None else []
+        found = facts.loads_of(target)
         reads = [n for n in found if not isinstance(b := parents.get(n), ast.BinOp) or not isinstance(b.op, ast.Sub)]
     return bool(reads) and all(_reads_the_day(facts, read) for read in reads)
 

@@ -53,6 +53,11 @@ def is_logging(resolver: Resolver, call: ast.Call) -> bool:
     return any(v.name == "logging.getLogger" for v in resolver.values(func.value))
 
 
+def is_shown(resolver: Resolver, call: ast.Call) -> bool:
+    """Whether a call prints something, or logs it."""
+    return prints(resolver, call.func) is not None or is_logging(resolver, call)
+
+
 def may_log(resolver: Resolver, call: ast.Call) -> bool:
     """Whether a statement shows something by a method that is not known, going by its name: `self.logger.info(text)`,
     `self.board.add_scalar("loss", value)`."""

@@ -218,8 +218,7 @@ class World:
     def _filled(self, node: ast.AST) -> Iterator[ast.expr]:
         """What is put into the object that a variable holds: `memory.append(...)`."""
         if isinstance(node, ast.Name):
-            owner = self.index.scope(node).owner(node.id)
-            for load in self.facts.loads(owner, node.id) if owner is not None else ():
+            for load in self.facts.loads_of(node):
                 method = self.index.parents.get(load)
                 call = self.index.parents.get(method) if isinstance(method, ast.Attribute) else None
                 if isinstance(call, ast.Call) and isinstance(method, ast.Attribute) and method.attr in _FILLS:

@@ -88,13 +88,13 @@ train_set, test_set = random_split(dataset, [800, 200], generator=torch.Generato
         """The call that has put what a variable holds into a random order."""
         if not isinstance(node, ast.Name):
             return None
-        bindings, owner = world.resolver.bindings(node), world.index.scope(node).owner(node.id)
+        bindings = world.resolver.bindings(node)
         value = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
         while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "tolist":
             value = value.func.value
         if isinstance(value, ast.Call) and shuffles(world.resolver, value):
             return value
-        for load in world.facts.loads(owner, node.id) if owner is not None else ():
+        for load in world.facts.loads_of(node):
             call = world.index.parents.get(load)
             if isinstance(call, ast.Call) and call.args[:1] == [load] and shuffles(world.resolver, call):
                 if world.qualified(call).endswith(".shuffle") and world.certainly_before(call, node):

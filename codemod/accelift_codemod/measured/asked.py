@@ -118,7 +118,7 @@ def _counted(draft: Draft, call: ast.Call) -> list[ast.expr] | None:
     if not isinstance(asked, ast.Name):
         return None
     parents = draft.facts.index.parents
-    fills = (parents[n] for n in _loads(draft, asked))
+    fills = (parents[n] for n in draft.facts.loads_of(asked))
     return [test for f in fills if isinstance(f, ast.Attribute) and f.attr in _FILLS for test in _around(draft, f)]
 
 
@@ -149,19 +149,12 @@ def _is_told(draft: Draft, bound: Binding) -> bool:
 
 def _around(draft: Draft, node: ast.AST) -> list[ast.expr]:
     """The tests that decide in a function whether something is done."""
-    home = draft.facts.index.function(node)
-    outer = (n for n in draft.facts.index.ancestors(node) if isinstance(n, ast.If))
-    return [n.test for n in outer if draft.facts.index.function(n) is home and node not in walk(n.test)]
+    return [*draft.facts.index.tests_around(node, draft.facts.index.function(node))]
 
 
 def _all_bindings(draft: Draft, name: ast.Name) -> Sequence[Binding]:
     owner = draft.facts.index.scope(name).owner(name.id)
     return owner.bindings.get(name.id, ()) if owner is not None else ()
-
-
-def _loads(draft: Draft, name: ast.Name) -> list[ast.Name]:
-    owner = draft.facts.index.scope(name).owner(name.id)
-    return draft.facts.loads(owner, name.id) if owner is not None else []
 
 
 def _setting(node: ast.AST) -> tuple[ast.Name, str] | None:

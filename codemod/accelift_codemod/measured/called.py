@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import takewhile
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, Role, position
@@ -107,7 +106,7 @@ def _spread(draft: Draft, function: Function, names: set[str]) -> set[str]:
     """Names, with those that a function sets from them; networks and what trains them are the same everywhere."""
     same = trained(draft, function)
     sets = [n for n in own_nodes(*function.body) if isinstance(n, (ast.Assign, ast.AnnAssign, ast.AugAssign))]
-    tests = {n: [t for t in _tests(draft, n, function) if weighs_numbers(draft, t)] for n in sets}
+    tests = {n: [t for t in draft.facts.index.tests_around(n, function) if weighs_numbers(draft, t)] for n in sets}
     before = set(names) - same
     while True:
         after = set(before)
@@ -118,12 +117,6 @@ def _spread(draft: Draft, function: Function, names: set[str]) -> set[str]:
         if after == before:
             return after
         before = after
-
-
-def _tests(draft: Draft, statement: ast.stmt, function: Function) -> list[ast.expr]:
-    """The tests in a function on which a statement of it runs."""
-    around = takewhile(lambda n: n is not function, draft.facts.index.ancestors(statement))
-    return [parent.test for parent in around if isinstance(parent, ast.If)]
 
 
 def _targets(target: ast.expr) -> Iterator[ast.expr]:

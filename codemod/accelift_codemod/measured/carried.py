@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import takewhile
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, How, Scope, position
@@ -153,20 +152,17 @@ def _bindings(draft: Draft, load: ast.Name, owner: Scope) -> list[Binding]:
 
 def _tested(draft: Draft, node: Loop, statement: ast.stmt) -> Iterator[ast.Name]:
     """What tests around a statement of a loop go by: not whether there is something."""
-    for parent in takewhile(lambda n: n is not node, draft.facts.index.ancestors(statement)):
-        if isinstance(parent, ast.If):
-            compared = (n for n in walk(parent.test) if isinstance(n, ast.Compare))
-            there = {n for c in compared if isinstance(c.ops[0], (ast.Is, ast.IsNot)) for n in walk(c)}
-            yield from (n for n in contents(draft, parent.test) if n not in there)
+    for test in draft.facts.index.tests_around(statement, node):
+        compared = (n for n in walk(test) if isinstance(n, ast.Compare))
+        there = {n for c in compared if isinstance(c.ops[0], (ast.Is, ast.IsNot)) for n in walk(c)}
+        yield from (n for n in contents(draft, test) if n not in there)
 
 
 def _is_chosen(draft: Draft, node: Loop, statement: ast.stmt, local: set[str]) -> bool:
     """Whether a statement of a loop runs only if what an iteration has measured says so: `if accuracy > 0.9: k = 2`."""
-    for parent in draft.facts.index.ancestors(statement):
-        if parent is node:
-            break
-        if isinstance(parent, ast.If) and any(is_content(draft, n, local) for n in walk(parent.test)):
-            return any(isinstance(n, ast.Compare) and isinstance(n.ops[0], _WEIGHED) for n in walk(parent.test))
+    for test in draft.facts.index.tests_around(statement, node):
+        if any(is_content(draft, n, local) for n in walk(test)):
+            return any(isinstance(n, ast.Compare) and isinstance(n.ops[0], _WEIGHED) for n in walk(test))
     return False
 
 

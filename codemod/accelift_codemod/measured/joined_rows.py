@@ -11,7 +11,7 @@ from accelift_codemod.facts import BatchLoop, How, Kind, position
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import Binding
 from accelift_codemod.facts.layout import Layout
-from accelift_codemod.facts.showing import is_logging, is_on_a_bar, prints
+from accelift_codemod.facts.showing import is_on_a_bar, is_shown
 from accelift_codemod.facts.tree import targets, walk
 from accelift_codemod.measured.averaging import is_detached
 from accelift_codemod.measured.carrying_objects import led
@@ -64,7 +64,7 @@ def _shows_each(draft: Draft, call: ast.Call) -> bool:
     if isinstance(call.func, ast.Attribute) and call.func.attr == "format":
         return True
     resolver = draft.facts.resolver
-    return prints(resolver, call.func) is not None or is_logging(resolver, call) or is_on_a_bar(resolver, call)
+    return is_shown(resolver, call) or is_on_a_bar(resolver, call)
 
 
 class _Rows:

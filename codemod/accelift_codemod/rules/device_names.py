@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.device_names import Names, names
 from accelift_codemod.facts.index import How
-from accelift_codemod.facts.showing import is_logging, prints
+from accelift_codemod.facts.showing import is_shown
 from accelift_codemod.facts.values import Role
 from accelift_codemod.plan import Edit, Finding, Operation
 from accelift_codemod.rules import Rule
@@ -133,7 +133,7 @@ def _is_text(node: ast.expr) -> bool:
 def _shown(draft: Draft, node: ast.AST) -> bool:
     """Whether a text is printed or logged, where the number of the GPU is of use."""
     calls = (p for p in draft.facts.index.ancestors(node) if isinstance(p, ast.Call))
-    return any(prints(draft.facts.resolver, c.func) is not None or is_logging(draft.facts.resolver, c) for c in calls)
+    return any(is_shown(draft.facts.resolver, c) for c in calls)
 
 
 def _is(draft: Draft, node: ast.expr) -> bool:

@@ -272,10 +272,8 @@ def _is_read(draft: Draft, loop: BatchLoop, table: ast.Name, place: ast.expr, va
     """Whether a later loss is computed with a table, or what deals samples is made of it, or is the table."""
     if Role.DATASET in draft.facts.resolver.roles(table):
         return True
-    owner = draft.facts.index.scope(table).owner(table.id)
-    loads = draft.facts.loads(owner, table.id) if owner is not None else []
     own, inside = set(walk(place)), draft.inside(loop.node)
-    reads = [n for n in loads if n not in own and not _is_elsewhere(draft, n, place)]
+    reads = [n for n in draft.facts.loads_of(table) if n not in own and not _is_elsewhere(draft, n, place)]
     grows = grows or any(n in reads and n in inside for n in walk(value))
     here = position(place)
     kept = (n for n in reads if grows or position(n) < here or n not in inside or _is_of_earlier(draft, loop, n, place))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.chance import picked
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value
 from accelift_codemod.facts.index import FUNCTIONS
@@ -148,7 +147,7 @@ if accelerator.is_main_process:
         if any(isinstance(target, ast.Subscript) for target in targets(statement)):
             return True
         stored = [t for target in targets(statement) for t in walk(target) if isinstance(t, ast.Name)]
-        starts: list[Read] = [load for t in stored if isinstance(t.ctx, ast.Store) for load in picked.loads(draft, t)]
+        starts: list[Read] = [load for t in stored if isinstance(t.ctx, ast.Store) for load in draft.facts.loads_of(t)]
         for target in (t for t in targets(statement) if isinstance(t, ast.Attribute)):
             starts += attribute_reads(draft, target)
         return any(self._is_away(draft, read, value) for read in reached(draft, starts))
@@ -162,7 +161,7 @@ if accelerator.is_main_process:
             return value not in draft.facts.resolver.values(read)
         if isinstance(parent, (ast.Assign, ast.AnnAssign)):
             owners = [t.value for t in targets(parent) if isinstance(t, ast.Attribute)]
-            reads = [n for o in owners if isinstance(o, ast.Name) and o.id != "self" for n in picked.loads(draft, o)]
+            reads = [n for o in owners if isinstance(o, ast.Name) and o.id != "self" for n in draft.facts.loads_of(o)]
             kept = any(isinstance(target, ast.Subscript) for target in targets(parent))
             return kept or any(self._is_handed_away(draft, n) for n in reads)
         return not self._tested(draft, read) and self._is_handed_away(draft, read)
