@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.layout import made_objects
 from accelift_codemod.facts.layout.algebra import (
-    ALTERED,
     FIXED,
     SCALARS,
     Environment,
@@ -15,10 +14,10 @@ from accelift_codemod.facts.layout.algebra import (
     Layout,
     Record,
     Shape,
-    altered,
     item,
     tensor,
 )
+from accelift_codemod.facts.layout.arithmetic import ALTERED, altered
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.layout.interpreter import Layouts

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from accelift_codemod.facts.index import How, Scope, position
 from accelift_codemod.facts.layout import entries
 from accelift_codemod.facts.layout.algebra import (
-    ALTERED,
     CURVING,
     FIXED,
     HANDED,
@@ -23,6 +22,7 @@ from accelift_codemod.facts.layout.algebra import (
     Record,
     Shape,
 )
+from accelift_codemod.facts.layout.arithmetic import ALTERED
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.tree import is_constant, walk

@@ -14,7 +14,8 @@ from accelift_codemod.facts.classes import is_static
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import FUNCTIONS, Function, How
 from accelift_codemod.facts.layout import operations, samples
-from accelift_codemod.facts.layout.algebra import FIXED, Layout, Record, Shape, combine, join
+from accelift_codemod.facts.layout.algebra import FIXED, Layout, Record, Shape, join
+from accelift_codemod.facts.layout.arithmetic import combine
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.layout.samples import LISTS, SEVERAL, Environment, Known, Part
 from accelift_codemod.facts.layout.stacking import DEFAULT, JOINS, STACKS, TENSORS, only_stacks

@@ -6,7 +6,8 @@ import ast
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts.layout.algebra import FIXED, Environment, Frame, Layout, Shape, combine
+from accelift_codemod.facts.layout.algebra import FIXED, Environment, Frame, Layout, Shape
+from accelift_codemod.facts.layout.arithmetic import combine
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.layout.interpreter import Layouts

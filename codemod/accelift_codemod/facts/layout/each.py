@@ -6,7 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.effects import loads, stores
-from accelift_codemod.facts.layout.algebra import FIXED, Environment, Frame, Layout, Shape, combine
+from accelift_codemod.facts.layout.algebra import FIXED, Environment, Frame, Layout, Shape
+from accelift_codemod.facts.layout.arithmetic import combine
 from accelift_codemod.facts.tree import walk
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from accelift_codemod.facts.index import Function, Index
 from accelift_codemod.facts.layout import decided, each, entries, ignored, products, settled, views
 from accelift_codemod.facts.layout.algebra import (
-    ALTERED,
     CURVING,
     FIXED,
     SCALARS,
@@ -23,14 +22,13 @@ from accelift_codemod.facts.layout.algebra import (
     Listed,
     Record,
     Shape,
-    combine,
     element,
-    elementwise,
     item,
     join,
     merge,
     tensor,
 )
+from accelift_codemod.facts.layout.arithmetic import ALTERED, combine, elementwise
 from accelift_codemod.facts.layout.attributes import Attributes
 from accelift_codemod.facts.layout.calls import Calls
 from accelift_codemod.facts.layout.changes import Changes

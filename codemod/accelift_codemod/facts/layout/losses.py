@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from accelift_codemod.facts import torch_ops as ops
-from accelift_codemod.facts.layout.algebra import COMPARING, CURVING, FIXED, Layout, Shape, altered
+from accelift_codemod.facts.layout.algebra import CURVING, FIXED, Layout, Shape
+from accelift_codemod.facts.layout.arithmetic import COMPARING, altered
 from accelift_codemod.facts.tree import is_constant
 from accelift_codemod.facts.values import Value
 

@@ -10,8 +10,6 @@ from accelift_codemod.facts import library, torch_ops
 from accelift_codemod.facts.index import Function, How
 from accelift_codemod.facts.layout import derived, entries, loss_options, losses, pretrained, views
 from accelift_codemod.facts.layout.algebra import (
-    ALTERED,
-    COMPARING,
     FIXED,
     HANDED,
     Environment,
@@ -20,10 +18,10 @@ from accelift_codemod.facts.layout.algebra import (
     Listed,
     Record,
     Shape,
-    altered,
     join,
     tensor,
 )
+from accelift_codemod.facts.layout.arithmetic import ALTERED, COMPARING, altered
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.layout.sequences import Sequences
 from accelift_codemod.facts.layout.submodules import Submodules

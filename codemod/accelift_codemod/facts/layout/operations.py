@@ -6,22 +6,17 @@ import ast
 
 from accelift_codemod.facts import torch_ops as ops
 from accelift_codemod.facts.layout.algebra import (
-    ALTERED,
-    ARITHMETIC,
-    COMPARING,
     CURVING,
     FIXED,
     SCALARS,
     Layout,
     Record,
     Shape,
-    altered,
-    combine,
     element,
-    elementwise,
     tensor,
     written_out,
 )
+from accelift_codemod.facts.layout.arithmetic import ALTERED, ARITHMETIC, COMPARING, altered, combine, elementwise
 from accelift_codemod.facts.layout.by_class import of_classes
 from accelift_codemod.facts.layout.columns import columns, over_samples
 from accelift_codemod.facts.layout.contracted import einsum, tensordot

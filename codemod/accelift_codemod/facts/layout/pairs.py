@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.facts import torch_ops as ops
-from accelift_codemod.facts.layout.algebra import CURVING, FIXED, Layout, Shape, combine
+from accelift_codemod.facts.layout.algebra import CURVING, FIXED, Layout, Shape
+from accelift_codemod.facts.layout.arithmetic import combine
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.signatures import argument
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from accelift_codemod.facts.layout.algebra import FIXED, Layout, Record, Shape, tensor
+from accelift_codemod.facts.layout.algebra import Layout, Record, Shape, are_rows
 from accelift_codemod.facts.values import Value
 
 # By what their classes do: the loss is a mean over the samples, or over the labels that are not -100.
@@ -38,7 +38,7 @@ def returned(values: Sequence[Value], arguments: Sequence[Shape], keywords: Mapp
     if not names:
         return None
     if all(name in _BARE for name in names):
-        return _STATES if _is_samples([*arguments, *keywords.values()]) else None
+        return _STATES if are_rows([*arguments, *keywords.values()]) else None
     if not {"labels", "**"} & keywords.keys():
         return None
     if all(name.endswith(_SAMPLES) for name in names):
@@ -46,12 +46,6 @@ def returned(values: Sequence[Value], arguments: Sequence[Shape], keywords: Mapp
     if all(name.endswith(_TOKENS) for name in names):
         return Record.of({"loss": Layout.WEIGHTED, "logits": Layout.UNKNOWN})
     return None
-
-
-def _is_samples(given: Sequence[Shape]) -> bool:
-    """Whether what a model is given has one row for each sample."""
-    parts = [tensor(part) for part in given if part not in FIXED]
-    return bool(parts) and all(part is Layout.ROWS for part in parts)
 
 
 def _class(qualified: str) -> str:

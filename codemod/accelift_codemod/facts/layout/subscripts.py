@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.layout import entries, products, sequences
 from accelift_codemod.facts.layout.algebra import (
-    ALTERED,
     CURVING,
     FIXED,
     SOME,
@@ -21,6 +20,7 @@ from accelift_codemod.facts.layout.algebra import (
     item,
     tensor,
 )
+from accelift_codemod.facts.layout.arithmetic import ALTERED
 from accelift_codemod.facts.tree import is_constant
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts.layout.algebra import CURVING, FIXED, Environment, Frame, Layout, Shape, tensor
+from accelift_codemod.facts.layout.algebra import CURVING, FIXED, Environment, Frame, Layout, Shape, are_rows, tensor
 from accelift_codemod.facts.layout.calls import Calls
 from accelift_codemod.facts.layout.choosing import Choosing
 from accelift_codemod.facts.layout.filled_by_hooks import filled_by_hooks
@@ -92,7 +92,7 @@ class _Modules(Modules):
         self, value: Value, arguments: list[Shape], keywords: dict[str, Shape], call: ast.Call | None = None
     ) -> Shape:
         found = super().forward(value, arguments, keywords, call)
-        if self._has_foreign(value) and _is_of_samples([*arguments, *keywords.values()]):
+        if self._has_foreign(value) and are_rows([*arguments, *keywords.values()]):
             return _supposed(found)
         return _supposed(found) if _is_foreign((value,)) and _of_samples(arguments, keywords) else found
 
@@ -141,12 +141,6 @@ def _is_foreign(values: Sequence[Value]) -> bool:
     return bool(values) and all(
         v.role in _NETWORKS and v.declaration is None and not v.name.startswith("torch.") for v in values
     )
-
-
-def _is_of_samples(given: Sequence[Shape]) -> bool:
-    """Whether all that a call is given has the samples in dimension 0, but for what is the same for all batches."""
-    parts = [tensor(part) for part in given if part not in FIXED]
-    return bool(parts) and all(part is Layout.ROWS for part in parts)
 
 
 def _of_samples(arguments: list[Shape], keywords: dict[str, Shape]) -> bool:
