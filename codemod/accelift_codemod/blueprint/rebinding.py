@@ -64,8 +64,7 @@ def stays_there(facts: Facts, binding: Binding) -> bool:
         if not wraps:
             break
         node = facts.resolver.argument(inner, 0, "module")  # type: ignore[arg-type]
-    same = isinstance(inner, ast.Name) and inner is not binding.value and inner.id == binding.name
-    return same and binding.how is How.ASSIGN and not binding.path
+    return _is_itself(binding, inner) and binding.how is How.ASSIGN and not binding.path
 
 
 def _waits(argument: ast.AST) -> bool:
@@ -149,8 +148,7 @@ def kept_once(index: Index, binding: Binding) -> bool:
 
 def is_again(resolver: Resolver, binding: Binding) -> bool:
     """Whether a variable is bound to what it is already: `net = net.train()`."""
-    node = unwrapped(resolver, binding.value)
-    return node is not binding.value and isinstance(node, ast.Name) and node.id == binding.name
+    return _is_itself(binding, unwrapped(resolver, binding.value))
 
 
 def holds_already(facts: Facts, binding: Binding, depth: int = 0) -> bool:
@@ -158,9 +156,13 @@ def holds_already(facts: Facts, binding: Binding, depth: int = 0) -> bool:
     what gives it back, `self.net, n = load(self.net, path)`."""
     if binding.how is not How.ASSIGN or binding.value is None:
         return False
-    node = stays(facts, binding.value)
-    again = node is not binding.value and isinstance(node, ast.Name) and node.id == binding.name and not binding.path
+    again = _is_itself(binding, stays(facts, binding.value)) and not binding.path
     return again or given_back(facts.resolver, binding, depth, lambda b: holds_already(facts, b, depth + 1)) is not None
+
+
+def _is_itself(binding: Binding, inner: ast.expr | None) -> bool:
+    """Whether the inner one of what a variable is bound to is that variable."""
+    return inner is not binding.value and isinstance(inner, ast.Name) and inner.id == binding.name
 
 
 def is_asked(resolver: Resolver, name: ast.Name) -> bool:

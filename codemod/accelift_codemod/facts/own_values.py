@@ -9,10 +9,12 @@ from accelift_codemod.facts import Facts, files, library
 from accelift_codemod.facts.index import How
 from accelift_codemod.facts.memo import kept
 
-TIMES = frozenset(
+# What tells the time by a number; that, or by a date; and all that is another value on every process.
+SECONDS = frozenset("time.time time.perf_counter time.monotonic time.process_time time.time_ns".split())
+CLOCKS = SECONDS | {"datetime.datetime.now", "datetime.datetime.utcnow"}
+TIMES = CLOCKS | frozenset(
     """
-    time.time time.time_ns time.ctime time.asctime time.strftime time.perf_counter time.monotonic
-    datetime.datetime.now datetime.datetime.utcnow datetime.datetime.today
+    time.ctime time.asctime time.strftime datetime.datetime.today
     uuid.uuid1 uuid.uuid4 os.getpid secrets.token_hex secrets.token_urlsafe shortuuid.uuid
     wandb.util.generate_id
     """.split()

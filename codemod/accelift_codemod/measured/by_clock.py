@@ -9,6 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import files
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import LOOPS
+from accelift_codemod.facts.own_values import CLOCKS, SECONDS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import called
 from accelift_codemod.measured.asked import deciding
@@ -17,10 +18,7 @@ from accelift_codemod.measured.steering import acts, meets
 from accelift_codemod.measured.sums import Loop
 from accelift_codemod.plan import Finding, Severity
 
-# What tells the time by a number; and by a date.
-SECONDS = frozenset("time.time time.perf_counter time.monotonic time.process_time time.time_ns".split())
 _ASSIGNS = (ast.Assign, ast.AugAssign)
-_CLOCKS = SECONDS | {"datetime.datetime.now", "datetime.datetime.utcnow"}
 
 # Why processes leave a loop at different times, and when one knows that it should.
 _CLOCK = "goes by the clock, which every process reads at another time", "the time is over"
@@ -159,4 +157,4 @@ def _clock(draft: Draft, test: ast.expr) -> ast.Call | None:
     roots: list[ast.AST] = asked if any(isinstance(n, ast.Compare) and weighs_up(n) for n in asked) else []
     calls = [n for n in roots if isinstance(n, ast.Call)]
     calls += [n for f in draft.blueprint.timeline.calls_into(test) for n in walk(f) if isinstance(n, ast.Call)]
-    return next((c for c in calls if draft.facts.resolver.qualified(c.func) in _CLOCKS), None)
+    return next((c for c in calls if draft.facts.resolver.qualified(c.func) in CLOCKS), None)

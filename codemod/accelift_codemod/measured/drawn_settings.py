@@ -12,9 +12,9 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.kinds import Kind
+from accelift_codemod.facts.own_values import SECONDS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import coins
-from accelift_codemod.measured.by_clock import SECONDS
 from accelift_codemod.measured.deciding import rated
 from accelift_codemod.measured.onward import around, is_within, reached
 from accelift_codemod.measured.steering import sets_group
