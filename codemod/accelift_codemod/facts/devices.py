@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from accelift_codemod.facts import supposed, whereabouts, written
 from accelift_codemod.facts.command_line import CommandLine
-from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, Conditions, choose
+from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, choose
 from accelift_codemod.facts.device_variables import DeviceVariable, DeviceVariables
 from accelift_codemod.facts.gpu_numbers import CPU, DEVICE, GpuNumbers, is_template, plain
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
@@ -17,6 +17,7 @@ from accelift_codemod.facts.mixed_devices import MixedDevices
 from accelift_codemod.facts.names import is_placeholder
 from accelift_codemod.facts.processes import Processes
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.simplifying import Conditions
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
