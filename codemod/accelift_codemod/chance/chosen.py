@@ -13,7 +13,7 @@ from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import leaves, walk
-from accelift_codemod.measured.onward import Read, is_within, reached
+from accelift_codemod.following.onward import Read, is_within, reached
 
 _FILLS = frozenset("append add extend insert".split())
 

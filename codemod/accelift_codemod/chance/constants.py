@@ -12,7 +12,7 @@ from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import is_same_name, walk
-from accelift_codemod.measured.onward import Read, reached
+from accelift_codemod.following.onward import Read, reached
 
 _PREPARED = ("torch.nn.", "torch.optim.")  # parameters, which prepare sees to, and what is made of them
 _FUNCTIONS = "torch.nn.functional."

@@ -14,7 +14,7 @@ from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.parts import BATCH_LIKE
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured.onward import function_of, reads_of
+from accelift_codemod.following.onward import function_of, reads_of
 
 _STEPS = 8  # variables and functions that a number goes through
 _NUMBERS = frozenset({"item", "tolist", "squeeze", "cpu", "numpy", *torch_ops.ABOUT})

@@ -12,7 +12,7 @@ from accelift_codemod.facts.chance import drawn_from
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured.onward import Read, is_within, reached
+from accelift_codemod.following.onward import Read, is_within, reached
 
 _STEPS = 6  # variables and functions that a tuple goes through
 _MOST = 200  # expressions that are looked at for one answer

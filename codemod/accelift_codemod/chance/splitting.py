@@ -9,7 +9,7 @@ from accelift_codemod.chance import seeds
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import position
 from accelift_codemod.facts.tree import is_constant
-from accelift_codemod.measured.onward import reached
+from accelift_codemod.following.onward import reached
 
 _SELECTION = "sklearn.model_selection."
 # Splits at random, and those that are random only if they are told to shuffle: by a keyword that is off by default.

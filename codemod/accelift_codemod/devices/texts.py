@@ -13,7 +13,7 @@ from accelift_codemod.facts.device_variables import DeviceVariable
 from accelift_codemod.facts.index import FUNCTIONS, Binding
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
-from accelift_codemod.measured.onward import Read, reached
+from accelift_codemod.following.onward import Read, reached
 
 # Methods of texts that find something in them, or put something else there.
 _PARTS = frozenset(

@@ -11,8 +11,8 @@ from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import Binding
 from accelift_codemod.facts.kinds import Kind
 from accelift_codemod.facts.tree import children, walk
+from accelift_codemod.following.keys import parts_asked
 from accelift_codemod.measured.choices import weighs_up
-from accelift_codemod.measured.keys import parts_asked
 
 _ABOUT = torch_ops.ABOUT | {"requires_grad", "size", "nelement", "is_cuda", "keys"}
 _TELL_NOTHING = frozenset("len isinstance issubclass hasattr callable type id".split())

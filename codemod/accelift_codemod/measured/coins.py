@@ -14,8 +14,8 @@ from accelift_codemod.facts import How, Role
 from accelift_codemod.facts.chance import SEEDS, drawn_from, stream
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import leaves, walk
+from accelift_codemod.following.onward import reached, reads_of
 from accelift_codemod.measured.asked import deciding
-from accelift_codemod.measured.onward import reached, reads_of
 from accelift_codemod.plan import Finding, Severity
 
 if TYPE_CHECKING:

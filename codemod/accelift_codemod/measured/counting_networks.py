@@ -10,9 +10,9 @@ from accelift_codemod.facts import How, torch_ops
 from accelift_codemod.facts.keeping import PUTS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import children, targets, walk
+from accelift_codemod.following.onward import Read, reached
 from accelift_codemod.measured.filling import places
 from accelift_codemod.measured.numbers import number_of
-from accelift_codemod.measured.onward import Read, reached
 from accelift_codemod.measured.said import how
 from accelift_codemod.measured.steering import steers
 from accelift_codemod.networks.methods import attribute, is_self

@@ -11,12 +11,13 @@ from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured import deciding_objects, keys
+from accelift_codemod.following import keys
+from accelift_codemod.following.held_outside import reads_elsewhere
+from accelift_codemod.following.onward import Read, object_reads
+from accelift_codemod.measured import deciding_objects
 from accelift_codemod.measured.counting import RULE
 from accelift_codemod.measured.filling import FILLING, filled, places_kept
-from accelift_codemod.measured.held_outside import reads_elsewhere
 from accelift_codemod.measured.joined_rows import computed_with
-from accelift_codemod.measured.onward import Read, object_reads
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import sets_group, steers
 from accelift_codemod.measured.sums import Loop, averaged, reads_after, reads_again, reads_outside, reduced

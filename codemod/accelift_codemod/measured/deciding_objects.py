@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured.held_outside import reads_elsewhere
-from accelift_codemod.measured.onward import Read
+from accelift_codemod.following.held_outside import reads_elsewhere
+from accelift_codemod.following.onward import Read
 from accelift_codemod.measured.steering import tested_in
 
 

@@ -10,8 +10,8 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.index import Function
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.following.onward import reads_of
 from accelift_codemod.measured import called
-from accelift_codemod.measured.onward import reads_of
 from accelift_codemod.measured.shares import local_names
 
 _JOINS = frozenset({"METRIC", "PHASE", "REDUCE"})  # rules that make a sum that of all processes

@@ -14,9 +14,9 @@ from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.kinds import Kind
 from accelift_codemod.facts.own_values import SECONDS
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.following.onward import around, is_within, reached
 from accelift_codemod.measured import coins
 from accelift_codemod.measured.deciding import rated
-from accelift_codemod.measured.onward import around, is_within, reached
 from accelift_codemod.measured.steering import sets_group
 from accelift_codemod.measured.switches import switched_by
 from accelift_codemod.plan import Finding, Severity

@@ -12,7 +12,7 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.keeping import PUTS, keeps, only_works
 from accelift_codemod.facts.showing import may_log
 from accelift_codemod.facts.tree import own_nodes, targets
-from accelift_codemod.measured.onward import function_of
+from accelift_codemod.following.onward import function_of
 from accelift_codemod.networks.methods import is_self
 
 # What puts something into its first argument.

@@ -10,9 +10,9 @@ from accelift_codemod.facts import How, hooks
 from accelift_codemod.facts.index import Binding
 from accelift_codemod.facts.owners import GOES_THROUGH
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.following.onward import Read, reached
 from accelift_codemod.measured.counting_networks import is_of_training, said
 from accelift_codemod.measured.numbers import number_of
-from accelift_codemod.measured.onward import Read, reached
 from accelift_codemod.measured.updates import sets_gradient
 from accelift_codemod.plan import Finding, Severity
 

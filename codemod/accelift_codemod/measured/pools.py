@@ -11,7 +11,7 @@ from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.keeping import PUTS
 from accelift_codemod.facts.tree import own_nodes, targets, walk
-from accelift_codemod.measured.onward import is_within, reached, reads_of
+from accelift_codemod.following.onward import is_within, reached, reads_of
 from accelift_codemod.networks.methods import attribute
 
 _PUTS = PUTS | {"push", "put"}

@@ -13,11 +13,11 @@ from accelift_codemod.facts.kinds import Kind
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.showing import is_logging, is_on_a_bar, may_log, prints
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.following.held_outside import root
 from accelift_codemod.measured import called
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.averaging import averaging
 from accelift_codemod.measured.decisions import is_content
-from accelift_codemod.measured.held_outside import root
 from accelift_codemod.measured.shares import contents, named_after_samples
 from accelift_codemod.measured.sums import Loop, Sets, adds_up
 

@@ -13,10 +13,10 @@ from accelift_codemod.facts.keeping import keeps
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import key
+from accelift_codemod.following.held_outside import root
 from accelift_codemod.measured import labels
 from accelift_codemod.measured.filling import FILLING, filled, keeping
 from accelift_codemod.measured.handed_out import receiving, run_by
-from accelift_codemod.measured.held_outside import root
 from accelift_codemod.measured.sums import Loop, bindings_of
 
 _Followed = tuple[ast.Call, frozenset[str]]

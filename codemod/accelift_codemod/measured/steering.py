@@ -12,11 +12,11 @@ from accelift_codemod.facts.chance import seeds
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import targets, walk
+from accelift_codemod.following.attributes import library_made
+from accelift_codemod.following.onward import Read, around, function_of, is_within, reached
 from accelift_codemod.measured import later
-from accelift_codemod.measured.attributes import library_made
 from accelift_codemod.measured.choices import SPELLED, caught, choices
 from accelift_codemod.measured.filling import filled
-from accelift_codemod.measured.onward import Read, around, function_of, is_within, reached
 from accelift_codemod.measured.switches import is_set_back, stays, switched_by
 from accelift_codemod.measured.updates import bare
 

@@ -11,12 +11,12 @@ from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import Binding
 from accelift_codemod.facts.layout import Environment, Layout
 from accelift_codemod.facts.tree import targets, walk
+from accelift_codemod.following.held_outside import reads_elsewhere
 from accelift_codemod.measured import coins, texts
 from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.averaging import means_in
 from accelift_codemod.measured.counting import RULE, WHY, count_of_all, numbered, of_all, sum_of_all, total
 from accelift_codemod.measured.filling import FILLING, filled, given_to, keeping, places
-from accelift_codemod.measured.held_outside import reads_elsewhere
 from accelift_codemod.measured.joined_rows import from_all_rows
 from accelift_codemod.measured.numbers import is_number, number_of
 from accelift_codemod.measured.one_by_one import over_samples

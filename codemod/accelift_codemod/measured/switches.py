@@ -10,7 +10,7 @@ from accelift_codemod.facts.classes import own_class
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.tree import targets, walk
 from accelift_codemod.facts.uses import often
-from accelift_codemod.measured.attributes import declared_by
+from accelift_codemod.following.attributes import declared_by
 from accelift_codemod.networks.ready_networks import has_one_mode
 
 _COMPUTING = frozenset({"forward", "__call__"})

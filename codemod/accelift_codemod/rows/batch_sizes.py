@@ -10,7 +10,7 @@ from accelift_codemod.facts import BatchLoop, Binding
 from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import children, walk
-from accelift_codemod.measured.onward import reads_of
+from accelift_codemod.following.onward import reads_of
 from accelift_codemod.rows import row_numbers
 from accelift_codemod.rows.copies import is_set_again, same
 

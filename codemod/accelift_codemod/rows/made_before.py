@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, position
-from accelift_codemod.measured.onward import is_within, reached, reads_of
+from accelift_codemod.following.onward import is_within, reached, reads_of
 
 
 def reaching(draft: Draft, loop: BatchLoop, calls: list[ast.Call]) -> Iterator[ast.Call]:

@@ -14,8 +14,8 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Values
+from accelift_codemod.following.onward import reads_of
 from accelift_codemod.measured.dividing import Dividing
-from accelift_codemod.measured.onward import reads_of
 from accelift_codemod.plan import Edit, Finding, Need, Operation
 from accelift_codemod.rules import Rule
 

@@ -10,7 +10,7 @@ from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout, Shape
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured.onward import Read, reached, reads_of
+from accelift_codemod.following.onward import Read, reached, reads_of
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 

@@ -11,7 +11,7 @@ from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.passing import drawn_from
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured.onward import reached, reads_of
+from accelift_codemod.following.onward import reached, reads_of
 from accelift_codemod.measured.steering import steers
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rows import batch_sizes

@@ -12,10 +12,10 @@ from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS, Function, Scope
 from accelift_codemod.facts.memo import kept, memoised
 from accelift_codemod.facts.tree import targets, walk
+from accelift_codemod.following.onward import is_within, reached
 from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.carrying_objects import carried
 from accelift_codemod.measured.counting import RULE as REDUCES
-from accelift_codemod.measured.onward import is_within, reached
 from accelift_codemod.measured.pools import pooled
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rows.states import is_state

@@ -9,9 +9,9 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import is_constant, targets, walk
+from accelift_codemod.following.attributes import attribute_reads
+from accelift_codemod.following.onward import Read, function_of, reached
 from accelift_codemod.main_process.alone import self_contained
-from accelift_codemod.measured.attributes import attribute_reads
-from accelift_codemod.measured.onward import Read, function_of, reached
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 

@@ -12,6 +12,9 @@ from accelift_codemod.facts import BatchLoop, Role, position
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.parts import BATCH_LIKE
 from accelift_codemod.facts.tree import targets, walk
+from accelift_codemod.following.held_outside import reads_elsewhere
+from accelift_codemod.following.keys import same_entries
+from accelift_codemod.following.onward import Read, header, is_within, object_reads, reads_of, returned, with_callers
 from accelift_codemod.measured import chance_around, texts
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.averaging import averaging
@@ -26,10 +29,7 @@ from accelift_codemod.measured.decisions import decisions, decisions_called, lay
 from accelift_codemod.measured.divisors import as_number, is_alike, is_whole
 from accelift_codemod.measured.drawn_settings import drawn_settings
 from accelift_codemod.measured.estimates import estimates
-from accelift_codemod.measured.held_outside import reads_elsewhere
 from accelift_codemod.measured.hooked import hooked
-from accelift_codemod.measured.keys import same_entries
-from accelift_codemod.measured.onward import Read, header, is_within, object_reads, reads_of, returned, with_callers
 from accelift_codemod.measured.said import is_only_set, remedy, said_inside
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.sums import (

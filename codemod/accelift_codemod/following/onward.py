@@ -14,9 +14,9 @@ from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.tree import targets, walk
-from accelift_codemod.measured import keys
-from accelift_codemod.measured.attributes import attribute_reads, declared_by, is_layer, library_made
-from accelift_codemod.measured.held_outside import reads_by_callers
+from accelift_codemod.following import keys
+from accelift_codemod.following.attributes import attribute_reads, declared_by, is_layer, library_made
+from accelift_codemod.following.held_outside import reads_by_callers
 
 _READS = 400  # that are followed; what flows further is taken to go nowhere
 _WAYS = 4  # by which a read is come to, on average

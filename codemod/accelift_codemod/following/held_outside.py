@@ -9,7 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Scope, position
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured import keys
+from accelift_codemod.following import keys
 
 _Variable = tuple[Scope, str]
 

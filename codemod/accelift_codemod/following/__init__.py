@@ -1,0 +1,1 @@
+"""Where values go: the searches forward from where they are read."""
