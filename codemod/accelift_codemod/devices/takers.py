@@ -16,7 +16,7 @@ from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.showing import is_logging, may_log, prints
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured.onward import function_of
+from accelift_codemod.following.onward import function_of
 
 _MOST = 400  # reads that are followed
 _MOVES = frozenset({"to", "cuda", "to_empty"})
