@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import FIT, NO_BODY, TRAINS, converted, script, severities, unchanged
+from scripts import FIT, NO_BODY, TRAINS, converted, lifted, script, severities, unchanged
 
 TRAINER = f"""\
 class Trainer:
@@ -108,3 +108,28 @@ def test_a_constructor_that_hands_on_what_it_is_given(taken: str, given: str, ho
 def test_a_constructor_that_may_hand_on_something_else(taken: str, given: str, how: str) -> None:
     definitions = f"from reading import read\n\n\n{TRAINER}{OWN.format(taken=taken, given=given)}"
     assert unchanged(spread(f"Own({how}).fit()", definitions)).code == "LOADER-UNKNOWN"
+
+
+def test_a_constructor_that_hands_on_in_a_comprehension() -> None:
+    layers = """\
+class Layer(nn.Module):
+    def __init__(self, width, bias=True):
+        super().__init__()
+        self.linear = nn.Linear(width, width, bias=bias)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+class Layers(nn.Module):
+    def __init__(self, number, **kwargs):
+        super().__init__()
+        self.layers = nn.ModuleList([Layer(width=8, **kwargs) for _ in range(number)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+"""
+    slots = {"definitions": layers, "model": "model = Layers(2, bias=False).to(device)"}
+    assert converted(script(**slots)) == lifted(**slots | {"model": "model = Layers(2, bias=False)"})

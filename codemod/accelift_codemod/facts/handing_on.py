@@ -25,7 +25,7 @@ def handed_on(resolver: Resolver, call: ast.Call, steps: int = _MOST) -> ast.Cal
     spread = [*(a.value for a in packed), *(k.value for k in call.keywords if k.arg is None)]
     packs = {p.arg for p in (made.args.vararg, made.args.kwarg) if p is not None}
     scope, sites = resolver.index.scopes[made], resolver.sites(made)
-    plain = all(isinstance(v, ast.Name) and v.id in packs and scope.loads[v.id] == [v] for v in spread)
+    plain = all(isinstance(v, ast.Name) and v.id in packs and scope.loads.get(v.id) == [v] for v in spread)
     if not plain or len(sites) != 1 or any(len(scope.bindings[name]) > 1 for name in packs):
         return None
     site = sites[0] if is_told(sites[0]) else handed_on(resolver, sites[0], steps - 1)
