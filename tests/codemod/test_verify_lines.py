@@ -159,6 +159,21 @@ def test_a_finding_excuses_the_lines_that_it_is_about(
     assert answer.verdict is verdict
 
 
+@pytest.mark.parametrize(("others", "verdict"), [(("train.py:4",), Verdict.NOT_COMPARABLE), ((), Verdict.DIFFERS)])
+def test_a_finding_excuses_a_line_that_begins_with_what_it_is_about(
+    tmp_path: Path, others: tuple[str, ...], verdict: Verdict
+) -> None:
+    """`print(total, end=" ")`, and what is printed elsewhere behind it."""
+    file = tmp_path / "train.py"
+    file.write_text(PRINTS)
+    finding = Finding("METRIC-TRAIN", Severity.NOTE, 4, "`total` covers", "")
+    said = announcements([(str(file), finding)], tmp_path.resolve())
+    left, right = (
+        Rank(lines=[Line(0, f"train {n} test 1", "train.py:10", False, "eval", 3, others=others)]) for n in (1.5, 2.5)
+    )
+    assert compare_lines(Recording([left]), Recording([right, right]), [], None, False, said).verdict is verdict
+
+
 def test_a_line_that_no_finding_is_about_counts_after_one_that_is_excused(tmp_path: Path) -> None:
     file = tmp_path / "train.py"
     file.write_text(PRINTS)

@@ -66,7 +66,8 @@ def compare_lines(
             if exact or not gap <= _allowed(x, drift.get((index, position), 0.0)):
                 detail = f"{b.text.strip()!r} instead of {a.text.strip()!r}"
                 causes = tuple(_why(original.main, converted, a, b, float(x), float(y)))
-                codes = said.spoken_of(a.place) if said and converted.world > 1 else []
+                spoken = {code for place in a.places for code in said.spoken_of(place)} if said else set()
+                codes = sorted(spoken) if converted.world > 1 else []
                 if not codes:
                     return Answer(PRINTED, Verdict.DIFFERS, detail, causes, a.at)
                 told = f"{detail} (as {', '.join(codes)} of the conversion says)"

@@ -116,7 +116,7 @@ class Pass:
 @dataclass(frozen=True)
 class Line:
     """A line that the script printed or logged; `trains` if that was between a backward and the next batch,
-    `by_library` if a library logged it on its own."""
+    `by_library` if a library logged it on its own. `others` are the places of what was printed of it before."""
 
     at: int
     text: str
@@ -125,6 +125,12 @@ class Line:
     mode: str
     step: int
     by_library: bool = False
+    others: tuple[str, ...] = ()
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where its parts were printed."""
+        return (*self.others, self.place)
 
 
 @dataclass(frozen=True)
@@ -252,7 +258,16 @@ def _pass_end(rank: Rank, event: dict[str, Any]) -> None:
 def _line(rank: Rank, event: dict[str, Any]) -> None:
     trains, mode = event["trains"], event["mode"]
     rank.lines.append(
-        Line(rank.events, event["text"], event["place"], trains, mode, len(rank.steps), event["by_library"])
+        Line(
+            rank.events,
+            event["text"],
+            event["place"],
+            trains,
+            mode,
+            len(rank.steps),
+            event["by_library"],
+            (*event["others"],),
+        )
     )
 
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ class Outputs:
         self._root = None if root is None else f"{root.resolve()}{os.sep}"
         self._temporary = tempfile.gettempdir()  # not later: it opens a file, which the hook would hear of
         self._line = ""
+        self._begun: dict[str, None] = {}  # where what there is of this line has been written
         self._saving = False
         self._logging = False
 
@@ -85,14 +86,21 @@ class Outputs:
         if self._logging:
             return
         self._line += text
-        if "\n" in self._line or "\r" in self._line:
+        if text:
             place = self._events.place()
+            self._begun.pop(place, None)  # the last one comes last
+            self._begun[place] = None
+        if "\n" in self._line or "\r" in self._line:
             *lines, self._line = self._line.replace("\r", "\n").split("\n")
-            for line in filter(str.strip, lines):
-                self._put_line(line, place)
+            *others, place = self._begun
+            for line in lines:
+                if line.strip():
+                    self._put_line(line, place, others)
+                others = []
+            self._begun = {place: None} if self._line else {}
 
-    def _put_line(self, text: str, place: str, by_library: bool = False) -> None:
-        told = {"text": text, "place": place, "by_library": by_library}
+    def _put_line(self, text: str, place: str, others: Sequence[str] = (), by_library: bool = False) -> None:
+        told = {"text": text, "place": place, "others": [*others], "by_library": by_library}
         self._events.put("line", **told, trains=self._chance.trains, mode=self._models.mode())
 
     def _saved(self, obj: Any, path: str | None) -> None:
