@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from itertools import accumulate
 
 from accelift_codemod.chance.noise import alike
@@ -199,7 +200,7 @@ scheduler.step(running / len(loader))
         if scaled:
             names = ", ".join(f"`{n}`" for n in scaled)
             first = kept.get(scaled[0]) or entries[scaled[0]][0]
-            yield draft.finding(
+            found = draft.finding(
                 "METRIC-TRAIN",
                 Severity.WARNING,
                 first,
@@ -207,6 +208,7 @@ scheduler.step(running / len(loader))
                 "result is too small by a factor of about N",
                 "sum it across processes with accelerator.reduce before the division",
             )
+            yield replace(found, tells=True)
         shown = (n for n in printed if n not in scaled and self._is_shown(draft, node, n))
         places: dict[str, ast.AST] = {name: kept[name] for name in shown}
         left = set() if loop.evaluates else local - set(kept) - set(others)
@@ -214,7 +216,7 @@ scheduler.step(running / len(loader))
         made = (*(edits.values() if all(edits.values()) else ()), *whole.values())
         summed = {edit.node for group in made for edit in group}  # over all processes
         for division in [d for d in divided if summed.isdisjoint(walk(d))][:1]:
-            yield draft.finding(
+            found = draft.finding(
                 "METRIC-TRAIN",
                 Severity.WARNING,
                 division,
@@ -222,6 +224,7 @@ scheduler.step(running / len(loader))
                 "the whole batch: on N processes the result is too small by a factor of about N",
                 "divide by the number of rows that there are, or sum it across processes with accelerator.reduce first",
             )
+            yield replace(found, tells=True)
         last = {name: self._said_after(draft, node, name) for name in sorted(left)}
         places |= {name: read for name, read in last.items() if read is not None}
         whole_here = decided | set(others) | (set(kept) - set(own)) | filled_whole(draft, node, local)

@@ -15,7 +15,6 @@ from accelift_codemod.verify.showing import Key, Showing
 
 METRICS = frozenset({"METRIC-LOCAL", "METRIC-TRAIN"})
 PRINTS = frozenset({"PRINT-ALL"})
-_DIVIDED = "too small by a factor"  # what warns of a number alone, by which nothing is decided
 _NAMED = re.compile(r"`([^`]+)`")  # what a finding speaks of
 
 
@@ -110,7 +109,7 @@ def announcements(
         statement = _statement(trees.get(names[path]), finding.line)
         first, last = _span(statement) if statement is not None else (0, 0)
         spoken_of = tuple(dict.fromkeys(_NAMED.findall(finding.message)))
-        tells = finding.severity is Severity.NOTE or _DIVIDED in finding.message
+        tells = finding.severity is Severity.NOTE or finding.tells
         said.append(Announcement(finding.code, names[path], first, last, tells, spoken_of))
         said += [Announcement(finding.code, names[path], line, line, tells) for line in finding.also]
     return Announced(tuple(said), trees)

@@ -256,19 +256,9 @@ def _pass_end(rank: Rank, event: dict[str, Any]) -> None:
 
 
 def _line(rank: Rank, event: dict[str, Any]) -> None:
-    trains, mode = event["trains"], event["mode"]
-    rank.lines.append(
-        Line(
-            rank.events,
-            event["text"],
-            event["place"],
-            trains,
-            mode,
-            len(rank.steps),
-            event["by_library"],
-            (*event["others"],),
-        )
-    )
+    trains, mode, library, others = event["trains"], event["mode"], event["by_library"], tuple(event["others"])
+    line = Line(rank.events, event["text"], event["place"], trains, mode, len(rank.steps), library, others)
+    rank.lines.append(line)
 
 
 def _save(rank: Rank, event: dict[str, Any]) -> None:
