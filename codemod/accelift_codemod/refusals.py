@@ -128,7 +128,11 @@ def _several_gpus(facts: Facts) -> None:
     """Refuse a process that computes on several GPUs."""
     first: int | None = None
     for move in facts.moves.all:
-        number = facts.devices.numbers.number(move.target) if facts.runs(move.call) else None
+        if not facts.runs(move.call):
+            continue
+        cls = facts.index.enclosing_class(move.call)
+        of_network = cls is not None and facts.resolver.class_role(cls) is Role.MODEL  # told where its parts go
+        number = facts.devices.numbers.number(move.target, handed=of_network)
         if number is not None and first is not None and number != first:
             raise refuse(
                 "MODEL-PARALLEL",

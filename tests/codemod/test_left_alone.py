@@ -282,6 +282,17 @@ class Parts(nn.Module):
     def forward(self, x):
         return self.second(x.to(self.first)).cuda(1)
 """
+HANDED = """\
+class Parts(nn.Module):
+    def __init__(self, first, second):
+        super().__init__()
+        self.second = second
+        self.lower = nn.Linear(8, 8).to(first)
+        self.upper = nn.Linear(8, 3).to(second)
+
+    def forward(self, x):
+        return self.upper(self.lower(x).to(self.second))
+"""
 
 
 @pytest.mark.parametrize(
@@ -301,6 +312,7 @@ class Parts(nn.Module):
             "model": "model = Parts()",
             "move": "",
         },
+        {"definitions": HANDED, "device": "first = 0", "model": "model = Parts(first, 1)", "move": "y = y.to(1)"},
     ],
 )
 def test_a_process_that_computes_on_several_gpus(slots: dict[str, str]) -> None:
@@ -310,6 +322,7 @@ def test_a_process_that_computes_on_several_gpus(slots: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     "slots",
     [
+        {"definitions": HANDED, "device": "", "model": "model = Parts(0, 0)", "move": "x, y = x.cuda(0), y.cuda(0)"},
         {"device": "", "model": "model = Net().to('cuda:1')", "move": "x, y = x.to('cuda:1'), y.cuda(1)"},
         {"device": "", "model": "model = Net().cuda()", "move": "x, y = x.cuda(), y.to('cuda:1')"},
         {"device": "", "model": "model = Net().cuda(0)", "move": "x, y = x.to('cuda:0'), y.cuda(0).to('cpu').cuda(0)"},

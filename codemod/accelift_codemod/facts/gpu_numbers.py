@@ -129,18 +129,24 @@ class GpuNumbers:
             return False
         return (self.resolver.qualified(call.func) or "torch.cuda.").endswith(("seed", "seed_all"))
 
-    def number(self, node: ast.expr | None, steps: int = 0) -> int | None:
-        """The number of the GPU that a device is, where it is written out: `"cuda:1"`, perhaps in a variable."""
+    def number(self, node: ast.expr | None, steps: int = 0, handed: bool = False) -> int | None:
+        """The number of the GPU that a device is, where it is written out: `"cuda:1"`, perhaps in a variable; also
+        where it is `handed` to a function by all its calls."""
         if isinstance(node, ast.Call) and self.resolver.qualified(node.func) == "torch.device":
             index = self.resolver.argument(node, 1, "index")
-            return self.number(index or self.resolver.argument(node, 0, "device"), steps)
+            return self.number(index or self.resolver.argument(node, 0, "device"), steps, handed)
         if isinstance(node, ast.IfExp):
-            found = {n for n in (self.number(node.body, steps), self.number(node.orelse, steps)) if n is not None}
+            arms = (self.number(arm, steps, handed) for arm in (node.body, node.orelse))
+            found = {number for number in arms if number is not None}
             return found.pop() if len(found) == 1 else None
         if isinstance(node, (ast.Name, ast.Attribute)) and steps < 8:
             bindings = self.devices.bindings(node)
+            if handed and len(bindings) == 1 and bindings[0].how is How.PARAMETER:
+                given = self.resolver.handed(bindings[0], self.devices.runs)
+                numbers = {self.number(argument, steps + 3, handed) for argument in given}  # there may be many calls
+                return numbers.pop() if len(numbers) == 1 else None
             single = len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path
-            return self.number(bindings[0].value, steps + 1) if single else None
+            return self.number(bindings[0].value, steps + 1, handed) if single else None
         if not isinstance(node, ast.Constant) or isinstance(node.value, bool):
             return None
         if isinstance(node.value, int):
