@@ -87,13 +87,13 @@ def reads_of(draft: Draft, statement: ast.stmt) -> list[ast.Name]:
     return found
 
 
-def returned(draft: Draft, read: Read, statement: ast.Return) -> list[Read]:
-    """What a read that a function returns is in its callers: calls, or one of several things by its place."""
-    function = draft.facts.index.function(statement)
+def returned(draft: Draft, read: Read, end: ast.Return | ast.Yield) -> list[Read]:
+    """What a read that a function returns or yields is in its callers: calls, or one of several things by its place."""
+    function = draft.facts.index.function(end)
     sites = draft.facts.resolver.sites(function) if isinstance(function, FUNCTIONS) else []
-    if not isinstance(statement.value, ast.Tuple):
+    if not isinstance(end.value, ast.Tuple):
         return list(sites)
-    place = next(n for n, part in enumerate(statement.value.elts) if is_within(draft, read, part))
+    place = next(n for n, part in enumerate(end.value.elts) if is_within(draft, read, part))
     found: list[Read] = []
     for site in sites:
         around = draft.facts.index.parents.get(site)
@@ -102,9 +102,9 @@ def returned(draft: Draft, read: Read, statement: ast.Return) -> list[Read]:
         if isinstance(around, ast.Assign) and isinstance(target, ast.Name):
             whole += reads_of(draft, around)
         for one in whole:
-            found += _unpacked(draft, one, place, len(statement.value.elts))
+            found += _unpacked(draft, one, place, len(end.value.elts))
             user = draft.facts.index.parents.get(one)
-            used = not isinstance(user, (ast.Subscript, ast.Assign, ast.Expr))  # with all that it is one of
+            used = not isinstance(user, (ast.Subscript, ast.Assign, ast.Expr, ast.For))  # with all that it is one of
             found += [one] if used or _is_entry(user, place) else []
     return found
 
@@ -139,6 +139,7 @@ def _entries_of(draft: Draft, statement: ast.Return, key: ast.expr | None) -> It
 def _unpacked(draft: Draft, read: Read, place: int, many: int) -> list[ast.Name]:
     """The reads of the variable that gets one place of several things where they are unpacked."""
     around = draft.facts.index.parents.get(read)
+    around = header(around) if isinstance(around, ast.For) else around
     target = around.targets[0] if isinstance(around, ast.Assign) and len(around.targets) == 1 else None
     if not isinstance(target, ast.Tuple) or len(target.elts) != many:
         return []
@@ -202,7 +203,7 @@ def _next(draft: Draft, read: Read, calls: _Calls, tests: bool, stop: Stop | Non
             yield from ((n, (*calls, node)[-_DEPTH:]) for n in handed) if entered else within(handed)
         elif isinstance(node, ast.NamedExpr):
             yield from within(_reads_of_target(draft, node.target))
-        elif isinstance(node, ast.Return):
+        elif isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom)):
             yield from _back(draft, node, calls, read)
         elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
             for piece in _parts(draft, node, read):
@@ -227,19 +228,19 @@ def _parts(draft: Draft, statement: Bound, read: Read) -> Sequence[Bound]:
 
 
 def _back(
-    draft: Draft, statement: ast.Return, calls: _Calls, read: Read | None = None
+    draft: Draft, end: ast.Return | ast.Yield | ast.YieldFrom, calls: _Calls, read: Read | None = None
 ) -> Iterator[tuple[Read, _Calls]]:
-    """Where what a function returns comes out: at the call by which it came in, if that is known, or at all of them.
+    """Where what a function returns or yields comes out: at the call by which it came in, if that is known, or at all.
 
-    Of several things that are returned it is the one that is read, if any is.
+    Of several things it is the one that is read, if any is.
     """
-    function = draft.facts.index.function(statement)
+    function = draft.facts.index.function(end)
     sites: list[tuple[Read, _Calls]] = []
     if calls and function_of(draft, calls[-1]) is function:
         sites = [(calls[-1], calls[:-1])]
     elif function is not None:
         sites = [(site, ()) for site in _calls_of(draft, function)]
-    place, many = _place(draft, statement.value, read) if read is not None else (None, 0)
+    place, many = _place(draft, end.value, read) if read is not None else (None, 0)
     for site, outer in sites:
         home = draft.facts.index.function(site)
         for one in [site] if place is None else _taken(draft, site, place, many):
@@ -260,6 +261,7 @@ def _place(draft: Draft, value: ast.expr | None, read: Read) -> tuple[int | str 
 def _taken(draft: Draft, whole: Read, place: int | str, many: int, depth: int = 0) -> Iterator[Read]:
     """Where one of several things is taken out of all of them, or all are used together."""
     user = draft.facts.index.parents.get(whole)
+    user = header(user) if isinstance(user, ast.For) and user.iter is whole else user
     target = user.targets[0] if isinstance(user, ast.Assign) and len(user.targets) == 1 else None
     if isinstance(user, ast.Subscript) and user.value is whole:
         other = isinstance(user.slice, ast.Constant) and user.slice.value != place

@@ -208,10 +208,15 @@ def acts(draft: Draft, statements: Sequence[ast.stmt | ast.expr], saves: bool, d
 
 
 def _called(draft: Draft, call: ast.Call) -> list[Function]:
-    """The functions of the script of which a call runs one: `for hook in hooks: hook()`."""
+    """The functions of the script of which a call runs one: `for hook in hooks: hook()`, or a part of one:
+    `next(steps)`."""
     callee = draft.facts.resolver.callee(call)
     if isinstance(callee, FUNCTIONS):
         return [callee]
+    if draft.facts.resolver.builtin(call.func) == "next" and call.args and isinstance(call.args[0], ast.Name):
+        made = (b.value for b in draft.facts.resolver.bindings(call.args[0]))
+        run = [draft.facts.resolver.callee(value) for value in made if isinstance(value, ast.Call)]
+        return [function for function in run if isinstance(function, FUNCTIONS)]
     values = draft.facts.resolver.values(call.func) if isinstance(call.func, ast.Name) else ()
     return [v.declaration for v in values if v.role is Role.FUNCTION and isinstance(v.declaration, FUNCTIONS)]
 

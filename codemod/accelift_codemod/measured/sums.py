@@ -200,18 +200,24 @@ def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[st
     if any(local & {m.id for m in loads(n)} and texts.is_text(draft, n) for n in within):
         return []  # it may name a file, which is written by that name elsewhere
     for statement, given in puts:
-        parts = [part for part in given if local & {n.id for n in loads(part)}]
-        numbers = [part for part in parts if any(number_of(draft, n) is not None for n in walk(part))]
-        for part in parts:
-            made = [] if part in numbers else numbered(draft, loop, statement, part)
-            if part in numbers:
-                made = _reduced(draft, loop, statement, part, local - {name}, rows)
-            elif rows and not made:
-                made = from_all_rows(draft, loop, statement, part, local - {name})
-            if not made or _apart(draft, loop, statement, local - {name}):
+        for part in (part for part in given if local & {n.id for n in loads(part)}):
+            made = handed_on(draft, loop, statement, part, local - {name}, rows)
+            if not made:
                 return []
             edits += made
     return edits
+
+
+def handed_on(
+    draft: Draft, loop: BatchLoop, statement: ast.stmt, part: ast.expr, local: set[str], rows: bool = True
+) -> list[Edit]:
+    """The edits that make what a statement hands on that of all processes; empty as those of `averaged()` are."""
+    if _apart(draft, loop, statement, local):
+        return []
+    if any(number_of(draft, n) is not None for n in walk(part)):
+        return _reduced(draft, loop, statement, part, local, rows)
+    made = numbered(draft, loop, statement, part)
+    return made or (from_all_rows(draft, loop, statement, part, local) if rows else [])
 
 
 def _stands_alone(draft: Draft, call: ast.Call) -> bool:

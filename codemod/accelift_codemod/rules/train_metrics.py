@@ -44,6 +44,7 @@ from accelift_codemod.measured.sums import (
     sums_of,
 )
 from accelift_codemod.measured.taken import EVEN, ROWS
+from accelift_codemod.measured.yielded import parts_yielded, yielded
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rows.divided import by_batch_size, is_weighed
 from accelift_codemod.rules import Explained, Rule
@@ -178,6 +179,9 @@ scheduler.step(running / len(loader))
                     f"average it across processes with {self._averaging(draft, node, name)} before it is used",
                 )
         unlike = local - decided if all(edits.values()) else local
+        yielding = yielded(draft, loop, node, unlike)
+        for made_of in yielding.values():
+            yield from made_of
         yield from decisions(draft, node, unlike, others)
         yield from decisions_called(draft, node, unlike)
         printed = [name for name in own if name not in decided and name not in steering]
@@ -225,7 +229,8 @@ scheduler.step(running / len(loader))
                 "divide by the number of rows that there are, or sum it across processes with accelerator.reduce first",
             )
             yield replace(found, tells=True)
-        last = {name: self._said_after(draft, node, name) for name in sorted(left)}
+        given = [n for part in parts_yielded(draft, node) if part not in yielding for n in loads(part)]
+        last = {name: self._said_after(draft, node, name, [n for n in given if n.id == name]) for name in sorted(left)}
         places |= {name: read for name, read in last.items() if read is not None}
         whole_here = decided | set(others) | (set(kept) - set(own)) | filled_whole(draft, node, local)
         said = said_inside(draft, loop, node, local - whole_here)
@@ -312,13 +317,13 @@ scheduler.step(running / len(loader))
                 if again.lineno > (node.end_lineno or 0):
                     yield again.value
 
-    def _said_after(self, draft: Draft, node: Loop, name: str) -> Read | None:
+    def _said_after(self, draft: Draft, node: Loop, name: str, given: list[ast.Name]) -> Read | None:
         """Where what the last iteration left in a variable goes into a call for its effect: printed, logged, kept.
 
-        What is returned goes there from where the function is called.
+        What is returned, or `given` to those who go through the generator, goes there from where it is called.
         """
         shown = {read for read, _ in measured(draft.facts)}  # which is said there
-        held = (*reads_after(draft, node, name), *reads_elsewhere(draft, node, name))
+        held = (*reads_after(draft, node, name), *reads_elsewhere(draft, node, name), *given)
         reads = [r for r in (*held, *reads_of_place(draft, node, name)) if r not in shown]
         queue: list[tuple[Read, Read]] = [(load, load) for load in same_entries(draft, node, name, reads)]
         seen = {read for _, read in queue}
@@ -342,6 +347,8 @@ scheduler.step(running / len(loader))
                 more += self._entries_after(draft, statement)  # `result["loss"] = mean`
             elif isinstance(statement, ast.Return):
                 more += returned(draft, read, statement)
+            elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Yield):
+                more += returned(draft, read, statement.value)
             elif isinstance(statement, (ast.For, ast.AsyncFor)) and is_within(draft, read, statement.iter):
                 more += reads_of(draft, header(statement))  # `for name, meter in meters.items()`
             here = draft.function(read) is draft.function(node) and not isinstance(statement, ast.Return)
