@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _STATEMENTS = 20  # that are looked back at
 _CALLS = 4  # that lead from a loop to what is asked about in it
+_IN_MEMORY = frozenset({"io.StringIO", "io.BytesIO"})
 
 
 class Draft:
@@ -370,9 +371,13 @@ class Draft:
             function = next((caller for caller in callers if caller not in seen), None)
 
     def in_memory(self, call: ast.Call) -> bool:
-        """Whether a call saves into a buffer in memory, which every process has for itself."""
-        values = self.facts.resolver.values(self.facts.resolver.argument(call, 1, "f"))
-        return bool(values) and all(v.name == "io.BytesIO" for v in values)
+        """Whether a call saves into a buffer in memory."""
+        return self.is_buffer(self.facts.resolver.argument(call, 1, "f"))
+
+    def is_buffer(self, file: ast.expr | None) -> bool:
+        """Whether a file is in memory: every process has one for itself, and may read it again."""
+        values = self.facts.resolver.values(file)
+        return bool(values) and all(value.name in _IN_MEMORY for value in values)
 
     @cached_property
     def caches(self) -> Caches:

@@ -17,7 +17,7 @@ from accelift_codemod.reasons import Refused
 from accelift_codemod.rules import Rule, all_rules
 from accelift_codemod.rules.create import Create
 from accelift_codemod.rules.prepare import gives_loader
-from accelift_codemod.settling import cases, headers, twins
+from accelift_codemod.settling import cases, headers, pictures, twins
 from accelift_codemod.settling.said_once import told_once
 from accelift_codemod.source import Source
 
@@ -148,6 +148,7 @@ def _settle(work: Draft) -> None:
     alone.settle(work)
     waiting.settle(work)
     headers.drop_inner(work)
+    pictures.take_along(work)
     headers.lift(work)
 
 

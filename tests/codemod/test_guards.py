@@ -760,6 +760,35 @@ def test_loops_and_branches_that_do_more_stay(old: str, new: str, expected: str)
     assert output == expected_bars(frame, start + expected)
 
 
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for n in range(2):\n    os.rmdir(f'{n}')",
+        "for i, (a, b) in enumerate(zip('ab', 'cd')):\n    os.rename(a, b + str(i))",
+        "for a in 'ab':\n    for b in 'cd':\n        os.rename(a, b)\n    os.rmdir(a)",
+        "for a in 'ab':\n    os.rmdir(a)\na = 1\nos.environ['a'] = str(a)",
+    ],
+)
+def test_a_loop_outside_functions_goes_under_its_guard(loop: str) -> None:
+    body, _, rest = loop.partition("\na = 1")
+    after = f"{guarded(body)}{_}{rest}"
+    assert converted(script(imports=OS, after=loop)) == lifted(imports=OS, after=after)
+
+
+@pytest.mark.parametrize(
+    ("loop", "written"),
+    [
+        ("for i, a in enumerate('ab'):\n    {}\nos.environ['i'] = str(i)", "os.rmdir(a)"),  # read later
+        ("for a, b in other:\n    {}", "np.save('a.npy', a)"),  # every process draws the order of the loader
+    ],
+)
+def test_loops_that_others_need_stay(loop: str, written: str) -> None:
+    slots = {"imports": f"{OS}\nimport numpy as np", "before": "other = DataLoader(data)"}
+    inner = guarded(written).replace("\n", "\n    ")
+    expected = lifted(**slots, after=loop.format(inner))
+    assert converted(script(**slots, after=loop.format(written))) == expected
+
+
 def test_a_branch_alone_stays_outside() -> None:
     text = "import sys\n\n\ndef bar(done, total):\n    if done < total:\n        sys.stdout.write('>')"
     output, frame = bars(text)

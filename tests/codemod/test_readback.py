@@ -295,7 +295,7 @@ MOVE = 'os.rename("a/1", "b/1")'
         ),
         (
             f'for n in range(2):\n    {MOVE}\nf = ImageFolder("a")',
-            f'for n in range(2):\n    {GUARD}\n        {MOVE}\n{WAIT}\nf = ImageFolder("a")',
+            f'{GUARD}\n    for n in range(2):\n        {MOVE}\n{WAIT}\nf = ImageFolder("a")',
         ),
         (
             f"{MOVE}\nn = os.listdir('b')\n{MOVE}\nm = os.listdir('b')",

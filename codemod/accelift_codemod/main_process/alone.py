@@ -56,19 +56,19 @@ def _take_out(work: Draft, guard: Edit, statement: ast.Expr, part: ast.Call) -> 
     work.add(work.edit(guard.rule, part, Operation.BECOME, why, _NAME))
 
 
-def self_contained(draft: Draft, statement: ast.stmt) -> bool:
-    """Whether a statement, such as a `with` block, can be left out on a process without the others noticing."""
-    if draft.collective(statement) is not None:
+def self_contained(draft: Draft, *statements: ast.stmt) -> bool:
+    """Whether statements, such as a `with` block, can be left out on a process without the others noticing."""
+    if any(draft.collective(s) is not None for s in statements):
         return False
-    if any(isinstance(n, (ast.Return, ast.Break, ast.Continue, ast.Yield)) for n in walk(statement)):
+    inside = {n for s in statements for n in walk(s)}
+    if any(isinstance(n, (ast.Return, ast.Break, ast.Continue, ast.Yield)) for n in inside):
         return False
-    if any(draft.facts.resolver.kept(f) for f in draft.blueprint.timeline.calls_into(statement)):
+    if any(draft.facts.resolver.kept(f) for s in statements for f in draft.blueprint.timeline.calls_into(s)):
         return False
-    bound = stores(statement)
-    inside = set(walk(statement))
-    if _changes_more(draft, statement, bound):
+    bound = set[str]().union(*map(stores, statements))
+    if any(_changes_more(draft, s, bound) for s in statements):
         return False
-    scope = draft.facts.index.scope(statement)
+    scope = draft.facts.index.scope(statements[0])
     for name in bound:
         owner = scope.owner(name)
         if owner is None:
@@ -78,7 +78,7 @@ def self_contained(draft: Draft, statement: ast.stmt) -> bool:
         readers = draft.facts.readers_of((owner, name))
         if any(load not in inside for node in inside & readers.keys() for load in readers[node]):
             return False
-    for load in loads(statement):  # adding to something kept outside
+    for load in (load for s in statements for load in loads(s)):  # adding to something kept outside
         parent = draft.facts.index.parents.get(load)
         if isinstance(parent, ast.Attribute) and parent.attr in ("append", "extend", "update", "add"):
             if load.id not in bound and Role.WRITER not in draft.facts.resolver.roles(load):

@@ -283,6 +283,8 @@ if accelerator.is_main_process:
 
     def _has_side_effect(self, draft: Draft, call: ast.Call) -> bool:
         qualified = draft.facts.resolver.qualified(call.func)
+        if any(map(draft.is_buffer, (*call.args, *(k.value for k in call.keywords)))):
+            return False
         if _may_exist(draft, call, 2 if qualified == "os.makedirs" else None):
             return False  # a folder that is made only if it is not there: by all, so that it is there for all
         if qualified == "sys.stdout.flush":  # alone, after a print, it writes nothing

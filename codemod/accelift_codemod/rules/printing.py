@@ -15,7 +15,6 @@ from accelift_codemod.rules import Explained, Rule
 
 _RULE = "PRINT"
 _SAID = frozenset({"sep", "end", "flush"})
-_IN_MEMORY = frozenset({"io.StringIO", "io.BytesIO"})
 
 
 class Printing(Rule):
@@ -154,7 +153,7 @@ class Printing(Rule):
         reason = "one line per job, not per process"
         file = next((k.value for k in call.keywords if k.arg == "file"), None)
         if file is not None:
-            if draft.guarded(call) or self._in_memory(draft, file):
+            if draft.guarded(call) or draft.is_buffer(file):
                 return
             statement = draft.facts.index.statement(call)
             if isinstance(statement, ast.Expr) and statement.value is call:
@@ -183,11 +182,6 @@ class Printing(Rule):
         for keyword in (k for k in given if k.arg not in {own.arg for own in call.keywords}):
             code = f"{keyword.arg}={draft.facts.segment(keyword.value)}"
             yield draft.edit(_RULE, call, Operation.ADD_ARGUMENT, reason, code, need=Need.WEAK)
-
-    def _in_memory(self, draft: Draft, file: ast.expr) -> bool:
-        """Whether a file is a text in memory, which each process has for itself, and may read again."""
-        values = draft.facts.resolver.values(file)
-        return bool(values) and all(value.name in _IN_MEMORY for value in values)
 
     def _tells_of_an_error(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a print stands where an error is handled that came while all processes compute together."""

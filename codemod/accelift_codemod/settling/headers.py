@@ -7,8 +7,7 @@ import re
 from dataclasses import replace
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import files
-from accelift_codemod.facts.index import LOOPS
+from accelift_codemod.facts import Role, files
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Need, Operation, Span
 
@@ -26,7 +25,7 @@ def drop_inner(work: Draft) -> None:
 
 def _enclosed(work: Draft, edit: Edit) -> bool:
     assert edit.node is not None
-    twins = [other for other in work.edits_at(edit.node) if other is not edit and _alike(other, edit)]
+    twins = [other for other in work.edits_at(edit.node) if other is not edit and alike(other, edit)]
     if any(edit.need is not Need.STRONG or twin.need is Need.STRONG for twin in twins):
         return True
     return any(
@@ -50,7 +49,7 @@ def _lifted(work: Draft, outer: ast.For | ast.If) -> bool:
     if work.edits_at(outer):
         return False
     for edit in filter(_encloses, work.edits_at(outer.body[0])):
-        inner = [next((e for e in work.edits_at(s) if _alike(e, edit)), None) for s in (*outer.body, *outer.orelse)]
+        inner = [next((e for e in work.edits_at(s) if alike(e, edit)), None) for s in (*outer.body, *outer.orelse)]
         if any(e is None or _other_edits(work, e) for e in inner) or not (
             _pays(work, outer, edit) and _computes(work, outer)
         ):
@@ -73,13 +72,14 @@ def _pays(work: Draft, outer: ast.For | ast.If, edit: Edit) -> bool:
         return True
     block, place = work.facts.index.block(outer)
     return any(
-        _alike(e, edit)
+        alike(e, edit)
         for s in (*block[max(place - 1, 0) : place], *block[place + 1 : place + 2])
         for e in work.edits_at(s)
     )
 
 
-def _alike(edit: Edit, other: Edit) -> bool:
+def alike(edit: Edit, other: Edit) -> bool:
+    """Whether the first of two edits puts its statement under the header that the other has."""
     return edit.operation is Operation.ENCLOSE and edit.code == other.code
 
 
@@ -92,25 +92,32 @@ def _other_edits(work: Draft, edit: Edit) -> bool:
 def _computes(work: Draft, outer: ast.For | ast.If) -> bool:
     """Whether skipping a loop or an `if` as a whole skips nothing but its body: it binds nothing that is read later."""
     head = [outer.iter, outer.target] if isinstance(outer, ast.For) else [outer.test]
-    if not all(_only_computes(work, part) for part in head):
+    if not all(only_computes(work, part) for part in head):
         return False
     if isinstance(outer, ast.If):
         return True
-    if not isinstance(outer.target, ast.Name) or any(isinstance(n, LOOPS) for s in outer.body for n in walk(s)):
+    deals = (n for n in walk(outer.iter) if isinstance(n, (ast.Name, ast.Attribute)))  # what moves on, or draws
+    if any(work.facts.resolver.roles(n) & {Role.LOADER, Role.ITERATOR} for n in deals):
+        return False
+    bound = [n for n in walk(outer.target) if isinstance(n, ast.expr)]
+    return all(isinstance(n, (ast.Tuple, ast.List)) or _ends_inside(work, n, outer) for n in bound)
+
+
+def _ends_inside(work: Draft, target: ast.expr, outer: ast.For) -> bool:
+    """Whether nothing reads a variable of a loop after it."""
+    owner = work.facts.index.scope(target).owner(target.id) if isinstance(target, ast.Name) else None
+    if not isinstance(target, ast.Name) or owner is None or owner.is_class:
+        return False
+    if owner.is_module and target.id in work.facts.wanted:
         return False
     inside = set(walk(outer))
-    owner = work.facts.index.scope(outer.target).owner(outer.target.id)
-    return (
-        owner is not None
-        and not owner.is_module
-        and all(
-            load in inside or load.id != outer.target.id or _bound_again(work, load, outer)
-            for load in work.facts.loads(owner, outer.target.id)
-        )
+    return all(
+        load in inside or load.id != target.id or all(b.node is not target for b in work.facts.resolver.bindings(load))
+        for load in work.facts.loads(owner, target.id)
     )
 
 
-def _only_computes(work: Draft, expression: ast.expr) -> bool:
+def only_computes(work: Draft, expression: ast.expr) -> bool:
     """Whether nothing happens where an expression is evaluated, and where it is not."""
     for node in walk(expression):
         if isinstance(node, ast.Call):
@@ -125,11 +132,6 @@ def _looks(work: Draft, call: ast.Call) -> bool:
     """Whether a call does nothing but look at files: `os.path.isdir(path)`, `path.exists()`."""
     qualified = work.facts.resolver.qualified(call.func) or ""
     return qualified.startswith("os.path.") or files.looks(work.facts.resolver, call)
-
-
-def _bound_again(work: Draft, load: ast.Name, outer: ast.For) -> bool:
-    """Whether a read of the loop's variable sees another binding than the loop's."""
-    return all(b.node is not outer.target for b in work.facts.resolver.bindings(load))
 
 
 def joined(work: Draft, edits: list[Edit]) -> list[Edit]:
@@ -173,11 +175,11 @@ def _serves(work: Draft, statement: ast.stmt, edit: Edit) -> bool:
         return False
     names = [t for t in statement.targets if isinstance(t, ast.Name)]
     owners = [work.facts.index.scope(n).owner(n.id) for n in names]
-    if len(names) < len(statement.targets) or not _only_computes(work, statement.value):
+    if len(names) < len(statement.targets) or not only_computes(work, statement.value):
         return False
     block, place = work.facts.index.block(edit.node)  # type: ignore[arg-type]
     under: set[ast.AST] = set()
-    while place < len(block) and any(_alike(e, edit) for e in work.edits_at(block[place])):
+    while place < len(block) and any(alike(e, edit) for e in work.edits_at(block[place])):
         under.update(walk(block[place]))
         place += 1
     return all(
