@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 from scripts import script, severities
 
@@ -101,3 +103,18 @@ def test_how_many_parts_a_batch_has(body: str, alike: bool) -> None:
     slots = {"loop": "for data in loader:", "move": "goal = None", "backward": "loss.backward()"}
     told = severities(script(forward=TRAIN.format(body), step="optimizer.step()", **slots), "COLL-RANKFLOW")
     assert told == ([] if alike else ["error"])
+
+
+@pytest.mark.parametrize(
+    ("test", "alike"),
+    [
+        ("loss.requires_grad", True),
+        ("x.is_floating_point() and loss.dtype != torch.float16", True),
+        ("loss.requires_grad and loss < 9", False),
+        ("(loss - 9).sign().bool()", False),
+    ],
+)
+def test_of_which_kind_a_tensor_is(test: str, alike: bool) -> None:
+    assert told(f"{LOSS}if {test}:\n    loss.backward()\n    optimizer.step()") == ([] if alike else ["error"])
+    closure = textwrap.indent(f"{LOSS}if {test}:\n    loss.backward()\nreturn loss\n", "    ")
+    assert told(f"def closure():\n{closure}optimizer.step(closure)") == ([] if alike else ["error"])

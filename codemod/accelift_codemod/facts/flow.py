@@ -16,7 +16,7 @@ from accelift_codemod.facts.values import Role, Value
 
 _MAX_NODES = 4000
 # What is the same of every process's part of a batch, or says nothing of its samples.
-_SHAPES = torch_ops.ABOUT | {"dataset", "keys", "requires_grad", "is_cuda", "is_floating_point"}
+_SHAPES = torch_ops.ABOUT | {"dataset", "keys"}
 # Libraries whose functions compute from their arguments alone, on one process.
 _PLAIN = frozenset(
     "torch numpy math sklearn statistics copy tqdm itertools scipy random torchvision torchaudio einops librosa "

@@ -13,7 +13,7 @@ from accelift_codemod.facts.values import Role, Values
 _NUMBERS = frozenset("item tolist numpy size dim numel nelement element_size stride storage_offset get_device".split())
 _OF_ANYTHING = frozenset({"item", "tolist", "numpy"})  # methods that give no tensor, whatever has them
 _PARTS = frozenset("data T mT H grad real imag values indices".split())
-_ABOUT = torch_ops.ABOUT | {"requires_grad", "is_cuda", "grad_fn"}
+_ABOUT = torch_ops.ABOUT | {"grad_fn"}
 _FROM_NUMBERS = ("math.", "numpy.", "random.", "time.", "sklearn.", "scipy.", "statistics.")
 _ASKING = frozenset("is_tensor numel get_num_threads initial_seed get_rng_state is_grad_enabled".split())
 _MEMBERSHIP = (ast.In, ast.NotIn, ast.Is, ast.IsNot)

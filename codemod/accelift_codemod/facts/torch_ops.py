@@ -30,8 +30,9 @@ OF_NUMBERS = frozenset("tensor as_tensor new_tensor".split())
 NEW = frozenset({"new_zeros", "new_ones", "new_empty", "new"})
 # What fills a tensor with random numbers.
 FILLS = frozenset("normal_ uniform_ random_ bernoulli_ exponential_ cauchy_ log_normal_ geometric_".split())
-# What tells of a tensor, and nothing of the numbers in it.
-ABOUT = frozenset("shape size dim ndim numel dtype device".split())
+# What tells of which kind a tensor is, and nothing of the numbers in it; and with that how large it is.
+OF_KIND = frozenset("dtype device requires_grad is_leaf is_cuda is_floating_point".split())
+ABOUT = OF_KIND | frozenset("shape size dim ndim numel nelement".split())
 # What gives no gradients on: methods and attributes of tensors, functions of torch.
 NO_GRADIENT = ABOUT | frozenset(
     """

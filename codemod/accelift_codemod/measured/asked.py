@@ -14,7 +14,7 @@ from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.following.keys import parts_asked
 from accelift_codemod.measured.choices import weighs_up
 
-_ABOUT = torch_ops.ABOUT | {"requires_grad", "size", "nelement", "is_cuda", "keys"}
+_ABOUT = torch_ops.ABOUT | {"keys"}
 _TELL_NOTHING = frozenset("len isinstance issubclass hasattr callable type id".split())
 _TEXTS = frozenset({"str", "repr", "format"})
 _FILLS = frozenset("append add extend insert appendleft".split())

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Function, Role, position
+from accelift_codemod.facts import Function, Role, position, torch_ops
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS
 from accelift_codemod.facts.layout import settled
@@ -22,7 +22,7 @@ from accelift_codemod.measured.updates import changes
 
 _DEPTH = 3  # of functions that call functions
 _PICKS = frozenset({"nonzero", "argwhere", "masked_select", "unique"})
-_SIZES = frozenset("shape size ndim dim ndimension dtype device type is_cuda requires_grad".split())
+_SIZES = torch_ops.OF_KIND | frozenset("shape size ndim dim ndimension type".split())
 
 
 @dataclass

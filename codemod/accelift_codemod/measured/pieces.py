@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, uses
+from accelift_codemod.facts import Role, torch_ops, uses
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.narrowing import is_collection
@@ -54,12 +54,14 @@ def as_many(draft: Draft, node: ast.expr, local: set[str], steps: int = _STEPS, 
 
 
 def alike(draft: Draft, read: ast.Name, local: set[str], steps: int = _STEPS, taken: _Taken | None = None) -> bool:
-    """Whether a read of a variable only asks how much is in it, or whether there is something, and every process sets,
-    fills and empties it in the same iterations."""
+    """Whether a read of a variable only asks of which kind it is, how much is in it, or whether there is something, and
+    every process sets, fills and empties it in the same iterations."""
     if steps <= 0:
         return False
     taken = set() if taken is None else taken
     parent = draft.facts.index.parents[read]
+    if isinstance(parent, ast.Attribute) and parent.attr in torch_ops.OF_KIND:
+        return True
     if isinstance(parent, ast.Compare) and all(isinstance(op, (ast.Is, ast.IsNot)) for op in parent.ops):
         return _is_set_alike(draft, read, local, steps, taken)
     asks = isinstance(parent, ast.Call) and draft.facts.resolver.builtin(parent.func) == "len"

@@ -19,7 +19,6 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.networks import methods, visits
 
 _LOSSES = ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
-_ABOUT = torch_ops.ABOUT | {"nelement"}
 _LEAVES = frozenset({"item", "detach", "tolist", "numpy"})  # no gradients flow on from these, but the numbers do
 _TURNS = {"roll": 1, "flip": 0}  # what puts rows into other places; where the dimensions stand after the tensor
 # What cuts rows into pieces, and what takes some of them by their places; where the dimension stands after the tensor.
@@ -232,7 +231,7 @@ class Places:
                 return self._returns(parent, inside, followed, flows)
             if isinstance(parent, ast.stmt):
                 return self.facts.loops.is_backward(getattr(parent, "value", parent))
-            if isinstance(parent, ast.Attribute) and parent.attr in _ABOUT:
+            if isinstance(parent, ast.Attribute) and parent.attr in torch_ops.ABOUT:
                 return False
             flows = flows and not (isinstance(parent, ast.Attribute) and parent.attr in _LEAVES)
             if flows and isinstance(parent, ast.Call) and not self.draft.gradients_off(parent):
