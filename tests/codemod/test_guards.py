@@ -372,6 +372,14 @@ def test_functions_that_may_run_before_it(line: str, expected: list[str], slot: 
     assert findings(script(main=True, **slots)) == expected
 
 
+def test_a_folder_that_may_be_there_is_made_by_every_process() -> None:
+    imports = "import os\nfrom pathlib import Path"
+    makes = "os.makedirs('a', 0o777, True)\nPath('b').mkdir(0o777, True, True)"
+    alone = "Path('b').mkdir(0o777, True)"
+    output = converted(script(main=True, imports=imports, before=f"{makes}\n{alone}"))
+    assert output == lifted(main=True, imports=imports, before=f"{makes}\n{guarded(alone)}")
+
+
 @pytest.mark.parametrize(
     ("line", "fails"),
     [

@@ -78,7 +78,6 @@ def samples_table(draft: Draft, call: ast.Call) -> bool:
     resolver = draft.facts.resolver
     if resolver.qualified(call.func) is not None or resolver.callee(call) is not None:
         return False
-    values = resolver.values(call.func.value)
-    if values and all(value.name.startswith("pandas.") for value in values):
+    if resolver.is_of(call.func.value, "pandas."):
         return True
     return any(keyword.arg == "frac" for keyword in call.keywords)

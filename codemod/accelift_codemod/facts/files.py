@@ -210,8 +210,7 @@ def unpacks(resolver: Resolver, call: ast.Call) -> bool:
     """Whether a call writes files of an archive, over those that are there."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("extract", "extractall"):
         return resolver.qualified(call.func) == "shutil.unpack_archive"
-    values = resolver.values(call.func.value)
-    return bool(values) and all(value.name.startswith(("tarfile.", "zipfile.")) for value in values)
+    return resolver.is_of(call.func.value, ("tarfile.", "zipfile."))
 
 
 def asks_inside(resolver: Resolver, test: ast.expr, steps: int = _MOST_STEPS) -> bool:

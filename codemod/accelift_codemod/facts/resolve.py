@@ -157,6 +157,11 @@ class Resolver(Classes):
         """Whether an expression is certainly of one role."""
         return self.roles(node) == {role}
 
+    def is_of(self, node: ast.AST | None, modules: str | tuple[str, ...]) -> bool:
+        """Whether an object is certainly one of these libraries'."""
+        values = self.values(node)
+        return bool(values) and all(value.name.startswith(modules) for value in values)
+
     def library_function(self, func: ast.expr) -> str | None:
         """The library function that a call of an expression certainly runs, also where a variable holds it."""
         spelled = self.qualified(func)

@@ -63,8 +63,7 @@ train_set, test_set = random_split(dataset, [800, 200], generator=torch.Generato
             return ("numpy", "random_state=0") if _is_unset(state) and at_random else ("", "")
         func = call.func
         if isinstance(func, ast.Attribute) and func.attr == "train_test_split" and not world.qualified(call):
-            values = world.resolver.values(func.value)
-            ours = bool(values) and all(v.name.startswith("datasets.") for v in values)
+            ours = world.resolver.is_of(func.value, "datasets.")
             if ours and at_random and _is_unset(given.get("seed")) and "generator" not in given and len(call.args) < 5:
                 return "numpy", "seed=0"
         return "", ""
