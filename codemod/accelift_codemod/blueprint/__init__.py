@@ -12,6 +12,7 @@ from accelift_codemod.facts.handmade.steps import Step
 from accelift_codemod.facts.index import Function
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.parts import BATCH_LIKE
+from accelift_codemod.facts.scopes import end_position
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Key, Values, key, views
@@ -45,7 +46,7 @@ class Group:
     def done(self) -> tuple[int, int]:
         """The position after which the objects are prepared."""
         anchor = self.anchor
-        return (anchor.lineno, -1) if self.before else (anchor.end_lineno or 0, anchor.end_col_offset or 0)
+        return (anchor.lineno, -1) if self.before else end_position(anchor)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from accelift_codemod.blueprint.rebinding import keeps_as_it_is
 from accelift_codemod.facts import Binding, Facts, Function, How, Role, Scope, Value, position
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.scopes import end_position
 from accelift_codemod.facts.values import Key, key
 
 Root = tuple[Scope, str]
@@ -76,7 +77,7 @@ class LaterNames:
         begun = self._begun(self.index.function(bindings[0].node), before)
         statements = [self.index.statement(b.node) for b in bindings]
         given = (any(n.id == first[1] for n in loads(s)) for s in statements)
-        return begun is not None and all(given) and all(position(begun) < _end(s) for s in statements)
+        return begun is not None and all(given) and all(position(begun) < end_position(s) for s in statements)
 
     def _returned(self, bindings: list[Binding], first: Root) -> bool:
         """Whether a variable is given what a function returns which has made the object and used it in any case."""
@@ -102,9 +103,5 @@ class LaterNames:
 
     def _begun(self, home: Function | None, made: list[Binding]) -> ast.AST | None:
         """Where the objects of a function are first used once the object is there."""
-        end = max((_end(self.index.statement(b.node)) for b in made), default=(0, 0))
+        end = max((end_position(self.index.statement(b.node)) for b in made), default=(0, 0))
         return next((use for use in self.uses(home) if position(use) > end), None)
-
-
-def _end(statement: ast.stmt) -> tuple[int, int]:
-    return statement.end_lineno or 0, statement.end_col_offset or 0

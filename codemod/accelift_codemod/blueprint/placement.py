@@ -21,6 +21,7 @@ from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.parts import PASSES
+from accelift_codemod.facts.scopes import end_position
 from accelift_codemod.facts.values import Key, Values, key, views
 from accelift_codemod.options import Options
 from accelift_codemod.reasons import Refused, refuse
@@ -344,7 +345,7 @@ class Placement:
             if item.kind is Role.LOADER or len({self.index.function(s) for s in item.statements}) > 1:
                 return item
         made = [s for s in item.statements if not self._uses_item(s, item)]
-        begin = min(map(_end, made), default=(0, 0))
+        begin = min(map(end_position, made), default=(0, 0))
         uses = [u for u in uses if position(u) > begin]  # what runs before the object is made does not use it
         loops = {loop for use in uses for loop in self.index.enclosing_loops(use)}
         again = [
@@ -352,7 +353,7 @@ class Placement:
             for s in item.statements
             if s not in made
             and not loops & {*self.index.enclosing_loops(s)}
-            and all(position(u) > _end(s) for u in uses)
+            and all(position(u) > end_position(s) for u in uses)
         ]
         return replace(item, statements=tuple(s for s in item.statements if s in made or s in again)) if made else item
 
@@ -442,11 +443,6 @@ class Placement:
 def _begin(loop: BatchLoop) -> ast.AST:
     """Where a loop begins."""
     return loop.node.iter if isinstance(loop.node, ast.comprehension) else loop.node
-
-
-def _end(node: ast.stmt) -> tuple[int, int]:
-    """Where a statement ends."""
-    return node.end_lineno or 0, node.end_col_offset or 0
 
 
 def _a(noun: str) -> str:

@@ -12,6 +12,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts.scopes import end_position
 from accelift_codemod.facts.tree import walk
 
 _ORDERS = frozenset({"randperm", "permutation", "shuffle"})
@@ -93,7 +94,7 @@ def _drawn_later(draft: Draft, deals: Function) -> Iterator[ast.Call]:
             continue
         loops = dict.fromkeys(loop for one in dealing for loop in draft.facts.index.enclosing_loops(one))
         again = {n for loop in loops for part in _repeated(loop) for n in walk(part)}
-        first = min((n.end_lineno or 0, n.end_col_offset or 0) for n in dealing)
+        first = min(map(end_position, dealing))
         calls = [n for n in walk(function) if isinstance(n, ast.Call) and (n in again or position(n) >= first)]
         for call in (*calls, *(n for c in calls for f in calls_into(c) for n in walk(f) if isinstance(n, ast.Call))):
             if _is_unseeded(draft, call):

@@ -99,3 +99,8 @@ def parameters(arguments: ast.arguments) -> list[ast.arg]:
 def position(node: ast.AST) -> tuple[int, int]:
     """Where a node starts: for ordering."""
     return node.lineno, node.col_offset  # type: ignore[attr-defined]
+
+
+def end_position(node: ast.stmt | ast.expr) -> tuple[int, int]:
+    """Where a node ends."""
+    return node.end_lineno or 0, node.end_col_offset or 0

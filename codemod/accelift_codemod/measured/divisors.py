@@ -8,7 +8,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How, Role
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.measured.sums import Loop
-from accelift_codemod.rows.divided import is_size
+from accelift_codemod.rows.batch_sizes import is_product
 
 _STEPS = 4  # from a variable to what it was set to
 _TAKEN = frozenset(
@@ -40,7 +40,7 @@ def is_whole(draft: Draft, loop: BatchLoop, node: ast.expr, steps: int = 0) -> b
     held = _held(draft, node) if isinstance(node, ast.Name) and steps < _STEPS else []
     if held and all(is_whole(draft, loop, value, steps + 1) for value in held):
         return True
-    if isinstance(node, ast.BinOp) and is_size(draft, loop, node):
+    if isinstance(node, ast.BinOp) and is_product(draft, loop, node):
         return True
     if isinstance(node, ast.Call) and draft.facts.resolver.builtin(node.func) in ("float", "int"):
         return len(node.args) == 1 and is_whole(draft, loop, node.args[0], steps)

@@ -15,9 +15,9 @@ from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
+from accelift_codemod.measured import whole_batches
 from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.sums import Loop
-from accelift_codemod.rows import whole_batches
 
 _OPERATORS: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
     ast.Lt: operator.lt,

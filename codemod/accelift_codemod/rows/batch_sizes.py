@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, Binding
+from accelift_codemod.facts import BatchLoop, Binding, Role
 from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.following.onward import reads_of
 from accelift_codemod.rows import row_numbers
-from accelift_codemod.rows.copies import is_set_again, same
+from accelift_codemod.rows.copies import is_place, is_set_again, same
 
 
 def of_loaders(draft: Draft, loop: BatchLoop) -> Iterator[ast.expr]:
@@ -119,3 +119,24 @@ def _is_multiple(draft: Draft, own: list[Binding], loop: BatchLoop, sizes: list[
     value = own[0].value
     parts = [] if isinstance(value, (ast.Tuple, ast.List)) else list(row_numbers.numbers(draft, value))
     return any(not is_set_again(draft, p, own[0]) and is_size(draft, p, loop, sizes) for p in parts)
+
+
+def is_product(draft: Draft, loop: BatchLoop, node: ast.expr) -> bool:
+    """Whether an expression is the batch size of a loop's loaders, or a product with it."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        return is_product(draft, loop, node.left) or is_product(draft, loop, node.right)
+    if isinstance(node, ast.Call) and draft.facts.resolver.builtin(node.func) in ("float", "int"):
+        return len(node.args) == 1 and is_product(draft, loop, node.args[0])
+    sizes = list(of_loaders(draft, loop))
+    if isinstance(node, ast.Constant):
+        literal = type(node.value) is int and node.value > 1
+        return literal and any(isinstance(s, ast.Constant) and s.value == node.value for s in sizes)
+    return is_size(draft, node, loop, [s for s in sizes if is_place(s)])
+
+
+def number_of(draft: Draft, node: ast.expr) -> object:
+    """The number that is written out, or that a variable is."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    keys = {k for v in draft.facts.resolver.values(node) for k in (v.keys if v.role is Role.CONSTANT else (None,))}
+    return keys.pop() if len(keys) == 1 else None

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.layout import Layout
-from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.rows import batch_sizes, row_numbers, whole_batches
+from accelift_codemod.rows import row_numbers
 from accelift_codemod.rows.early_rows import COPIES, own_rows
 
 _STEPS = 4  # from what is cut to the batch that it is made of
@@ -33,11 +32,11 @@ def asked(draft: Draft, call: ast.Call, said: Set[ast.AST] = frozenset()) -> Ite
             yield from row_numbers.numbers(draft, argument)
 
 
-@kept
-def said(draft: Draft, loop: BatchLoop) -> tuple[ast.expr, ...]:
-    """What a training loop and the functions that it calls take for the number of rows of tensors that are there."""
-    nodes = batch_sizes.nodes(draft, loop)
-    return tuple(size for node in nodes for size in (*compared(draft, loop, node), *parted(draft, loop, node)))
+def said(draft: Draft, loop: BatchLoop, nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
+    """What code that a training loop runs takes for the number of rows of tensors that are there."""
+    for node in nodes:
+        yield from compared(draft, loop, node)
+        yield from parted(draft, loop, node)
 
 
 def compared(draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[ast.expr]:
@@ -49,8 +48,6 @@ def compared(draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[ast.expr]
 def against(draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[ast.expr]:
     """The same, as it is written: `16` of `x.size(0) != 16`, too."""
     if isinstance(node, ast.Compare) and len(node.comparators) == 1:
-        if node in whole_batches.asked(draft, loop):
-            return  # it asks for the rows of all processes
         pairs = ((node.left, node.comparators[0]), (node.comparators[0], node.left))
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
         pairs = ((node.left, node.right), (node.right, node.left))

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured import whole_batches
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
-from accelift_codemod.rows import (
-    batch_sizes,
-    elsewhere,
-    fallbacks,
-    made_before,
-    made_for,
-    row_numbers,
-    said_rows,
-    whole_batches,
-)
+from accelift_codemod.rows import batch_sizes, elsewhere, fallbacks, made_before, made_for, row_numbers, said_rows
 from accelift_codemod.rows.copies import is_place, name_of, same
 from accelift_codemod.rows.counted_rows import Counted
 from accelift_codemod.rows.early_rows import DRAWS, EarlyRows, own_rows
 from accelift_codemod.rows.states import is_state
-from accelift_codemod.rows.whole_batches import number_of
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "BATCHSIZE"
@@ -115,8 +106,7 @@ class BatchSize(Rule):
         built = made_for.made_with(draft)
         for loop in dict.fromkeys(map(draft.facts.loops.around, draft.blueprint.train_loops)):
             early = EarlyRows(draft, loop)
-            for edits in whole_batches.asked(draft, loop).values():
-                yield from edits
+            yield from chain.from_iterable(whole_batches.asked(draft, loop).values())
             yield from self._literals(draft, loop, early)
             yield from self._ones(draft, loop)
             sizes = [size for size in batch_sizes.of_loaders(draft, loop) if is_place(size)]
@@ -234,9 +224,10 @@ class BatchSize(Rule):
         inside = [n for statement in loop.body for n in walk(statement)]
         names = [n for n in inside if sizes and isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
         before = [n for n in names if early.calls(n) and draft.facts.batches.meets(n, loop)]
-        compared = (n for n in inside if sizes and isinstance(n, ast.Compare))
-        whole = (s for n in compared for s in said_rows.against(draft, loop, n) if number_of(draft, s) in sizes - {1})
-        yield from (self._literal(draft, size, number_of(draft, size)) for size in islice(whole, 1))
+        number_of, whole = batch_sizes.number_of, whole_batches.asked(draft, loop)
+        compared = (n for n in inside if sizes and isinstance(n, ast.Compare) and n not in whole)
+        said = (s for n in compared for s in said_rows.against(draft, loop, n) if number_of(draft, s) in sizes - {1})
+        yield from (self._literal(draft, size, number_of(draft, size)) for size in islice(said, 1))
         states = self._states(draft, loop, early, before)
         for node in dict.fromkeys([*inside, *(call for name in before for call in early.calls(name))]):
             if not isinstance(node, ast.Call) or not node.args or not row_numbers.takes(draft, node):
@@ -296,15 +287,15 @@ class BatchSize(Rule):
     ) -> Iterator[ast.expr]:
         """Expressions that say in the code of a training loop that something has as many rows as a whole batch."""
         shares: set[ast.AST] = set()  # calls that make as many rows as a process has of a batch
-        said = frozenset(said_rows.said(draft, loop))
+        said = self._said(draft, loop, nodes)
         for call in (n for n in nodes if isinstance(n, ast.Call)):
-            asked = list(said_rows.asked(draft, call, said))
+            asked = list(said_rows.asked(draft, call, said.keys()))
             asked += [size for rows in asked if fallbacks.only_rows(draft, rows) for size in fallbacks.of(draft, rows)]
             found = [size for size in asked if batch_sizes.is_size(draft, size, loop, sizes)]
             if found:
                 shares.add(call)
                 yield from found
-        yield from (size for size in said_rows.said(draft, loop) if batch_sizes.is_size(draft, size, loop, sizes))
+        yield from (size for size in said if batch_sizes.is_size(draft, size, loop, sizes))
         for node in nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 made = [size for size, own in early.sizes(node) if not own]
@@ -313,12 +304,17 @@ class BatchSize(Rule):
                 if made and draft.facts.batches.meets(node, loop, shares):
                     yield from made
 
+    def _said(self, draft: Draft, loop: BatchLoop, nodes: list[ast.AST]) -> dict[ast.expr, None]:
+        """What is taken for the number of rows of tensors, but for tests that ask for the rows of all processes."""
+        whole = whole_batches.asked(draft, loop)
+        return dict.fromkeys(said_rows.said(draft, loop, (n for n in nodes if n not in whole)))
+
     def _mixed(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], nodes: list[ast.AST]) -> Iterator[Finding]:
         """Functions that are handed the batch size for a number of rows, and for something else, too, or have it by
         default."""
         calls = [node for node in nodes if isinstance(node, ast.Call)]
         told: set[ast.expr] = set()
-        said = frozenset(said_rows.said(draft, loop))
+        said = self._said(draft, loop, nodes)
         for size, why, remedy in self._meant_otherwise(draft, loop, nodes, calls):
             whole = batch_sizes.is_size(draft, size, loop, sizes) or batch_sizes.is_handed(draft, size, loop, sizes)
             if whole and size not in told:
@@ -330,8 +326,8 @@ class BatchSize(Rule):
             for name, given in (bound or {}).items():
                 if function is None or not is_place(given) or not batch_sizes.is_size(draft, given, loop, sizes):
                     continue
-                rows = row_numbers.used(draft, function, name, said)
-                if rows and not row_numbers.only_rows(draft, function, name, said):
+                rows = row_numbers.used(draft, function, name, said.keys())
+                if rows and not row_numbers.only_rows(draft, function, name, said.keys()):
                     yield draft.finding(
                         "BATCH-MIXED",
                         Severity.WARNING,

@@ -27,6 +27,7 @@ from accelift_codemod.measured.counting import RULE
 from accelift_codemod.measured.counting_networks import counted
 from accelift_codemod.measured.deciding import decides, deciding, filled_whole, made_whole, pacing, reads_of_place
 from accelift_codemod.measured.decisions import decisions, decisions_called, layers_by_chance
+from accelift_codemod.measured.divided import by_batch_size, is_weighed
 from accelift_codemod.measured.divisors import as_number, is_alike, is_whole
 from accelift_codemod.measured.drawn_settings import drawn_settings
 from accelift_codemod.measured.estimates import estimates
@@ -46,7 +47,6 @@ from accelift_codemod.measured.sums import (
 from accelift_codemod.measured.taken import EVEN, ROWS
 from accelift_codemod.measured.yielded import parts_yielded, yielded
 from accelift_codemod.plan import Edit, Finding, Severity
-from accelift_codemod.rows.divided import by_batch_size, is_weighed
 from accelift_codemod.rules import Explained, Rule
 
 

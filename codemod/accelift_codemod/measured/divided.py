@@ -12,7 +12,6 @@ from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.sums import Loop
 from accelift_codemod.rows import batch_sizes
-from accelift_codemod.rows.copies import is_place
 
 _LEAVES = frozenset("sum item cpu float double int long detach numpy".split())  # of a count, a count
 _MOST_STEPS = 12
@@ -37,22 +36,9 @@ def by_batch_size(draft: Draft, loop: BatchLoop, node: Loop, sums: Collection[st
         statement = draft.facts.index.statement(division)
         if stores(statement) & losses or any(c in walk(statement) for c in draft.facts.loops.backwards_in(node)):
             continue
-        if is_size(draft, loop, division.right) and _is_sum(draft, loop, _unscaled(division.left), sums):
+        if batch_sizes.is_product(draft, loop, division.right) and _is_sum(draft, loop, _unscaled(division.left), sums):
             found.append(division)
     return found
-
-
-def is_size(draft: Draft, loop: BatchLoop, node: ast.expr) -> bool:
-    """Whether an expression is the batch size of a loop's loaders, or a product with it."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-        return is_size(draft, loop, node.left) or is_size(draft, loop, node.right)
-    if isinstance(node, ast.Call) and draft.facts.resolver.builtin(node.func) in ("float", "int"):
-        return len(node.args) == 1 and is_size(draft, loop, node.args[0])
-    sizes = list(batch_sizes.of_loaders(draft, loop))
-    if isinstance(node, ast.Constant):
-        literal = type(node.value) is int and node.value > 1
-        return literal and any(isinstance(s, ast.Constant) and s.value == node.value for s in sizes)
-    return batch_sizes.is_size(draft, node, loop, [s for s in sizes if is_place(s)])
 
 
 def is_weighed(draft: Draft, loop: BatchLoop, value: ast.expr) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, Role
+from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
@@ -56,13 +56,5 @@ def _is_whole(draft: Draft, loop: BatchLoop, node: ast.expr, sizes: list[ast.exp
     """Whether a number is that of the rows of a whole batch, also written out in both places."""
     if is_place(node) and batch_sizes.is_size(draft, node, loop, [size for size in sizes if is_place(size)]):
         return True
-    number = number_of(draft, node)
+    number = batch_sizes.number_of(draft, node)
     return number not in (None, 1) and number in {size.value for size in sizes if isinstance(size, ast.Constant)}
-
-
-def number_of(draft: Draft, node: ast.expr) -> object:
-    """The number that is written out, or that a variable is."""
-    if isinstance(node, ast.Constant):
-        return node.value
-    keys = {k for v in draft.facts.resolver.values(node) for k in (v.keys if v.role is Role.CONSTANT else (None,))}
-    return keys.pop() if len(keys) == 1 else None
