@@ -11,6 +11,7 @@ from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.scopes import parameters
+from accelift_codemod.facts.tree import walk
 
 
 @kept
@@ -20,7 +21,7 @@ def run_by(draft: Draft, call: ast.Call) -> Sequence[Function]:
     resolver, func = draft.facts.resolver, call.func
     callee = resolver.callee(call)
     if callee is not None:
-        return [callee] if isinstance(callee, FUNCTIONS) else []
+        return [callee, *_wrappers(draft, callee)] if isinstance(callee, FUNCTIONS) else []
     values = resolver.values(func)
     named = [v.declaration for v in values if v.role is Role.FUNCTION]
     unknown = all(v.role is Role.OBJECT and v.name.startswith("[") for v in values)  # what is in something unknown
@@ -29,6 +30,33 @@ def run_by(draft: Draft, call: ast.Call) -> Sequence[Function]:
     if resolver.builtin(func) is not None:
         return []
     return [function for function in _handed_out(draft, draft.facts.tree) if _fits(call, function)]
+
+
+def run_with(draft: Draft, call: ast.Call) -> Sequence[Function]:
+    """The functions of the script that a call hands to something unknown, which may run them with all else that it is
+    given: `pool.submit(record, loss)`, `Thread(target=record, args=(loss,))`."""
+    resolver = draft.facts.resolver
+    given = [a for a in (*call.args, *(k.value for k in call.keywords)) if isinstance(a, ast.Name)]
+    if len(call.args) + len(call.keywords) == 1 or resolver.callee(call) is not None:
+        return []
+    declared = (v.declaration for a in given for v in resolver.values(a) if v.role is Role.FUNCTION)
+    return [function for function in declared if isinstance(function, FUNCTIONS)]
+
+
+def decorators(draft: Draft, function: Function) -> list[Function]:
+    """The functions of the script that decorate one, `@logged`, or make what does: `@logged(every=10)`."""
+    found = []
+    for decorator in function.decorator_list:
+        while isinstance(decorator, ast.Call):
+            decorator = decorator.func
+        bindings = draft.facts.resolver.bindings(decorator) if isinstance(decorator, ast.Name) else []
+        found += [b.node for b in bindings if isinstance(b.node, FUNCTIONS)]
+    return found
+
+
+def _wrappers(draft: Draft, function: Function) -> list[Function]:
+    """The functions that decorators of the script put in the place of one."""
+    return [n for made in decorators(draft, function) for n in walk(made) if isinstance(n, FUNCTIONS) and n is not made]
 
 
 @kept

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role, Value, paths, torch_ops
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
-from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.keeping import keeps
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
@@ -16,14 +16,12 @@ from accelift_codemod.facts.values import key
 from accelift_codemod.following.held_outside import root
 from accelift_codemod.measured import labels
 from accelift_codemod.measured.filling import FILLING, filled, keeping
-from accelift_codemod.measured.handed_out import receiving, run_by
+from accelift_codemod.measured.function_memory import kept_by_functions
 from accelift_codemod.measured.sums import Loop, bindings_of
 
-_Followed = tuple[ast.Call, frozenset[str]]
 _TRAINED = frozenset({Role.MODEL, Role.OPTIMIZER, Role.SCHEDULER})
 # What returns how large the gradients are, which are averaged by then.
 _NORMS = frozenset(f"torch.nn.utils.{name}" for name in ("clip_grad_norm_", "clip_grad_norm", "get_total_norm"))
-_CALLS = 2  # of functions that functions call
 _RETURNS = 3  # of functions that return what another one returns
 
 
@@ -69,7 +67,7 @@ def _local_names(draft: Draft, asked: tuple[BatchLoop, Loop, frozenset[str]]) ->
             for inner in walk(statement) if statement not in whole else ():
                 names |= filled(draft, inner, names) if isinstance(inner, FILLING) else set()
                 names |= _in_turn(draft, inner, names) - same if isinstance(inner, ast.For) else set()
-                names |= _handed(draft, inner, names) if isinstance(inner, ast.Call) else set()
+                names |= kept_by_functions(draft, inner, names) if isinstance(inner, ast.Call) else set()
                 names |= keeping(draft, inner, names) if isinstance(inner, ast.Call) else set()
                 names |= _chosen(draft, inner, names) - same if isinstance(inner, ast.If) else set()
             for function in draft.blueprint.timeline.calls_into(statement):
@@ -277,49 +275,6 @@ def named_after_labels(draft: Draft, call: ast.Call) -> ast.Name | None:
     compared = labels.compared(draft) if named else set()
     all_labels = all(labels.parts(draft, one) & compared for values in named.values() for one in values)
     return next(iter(named), None) if all_labels else None
-
-
-def _handed(
-    draft: Draft, call: ast.Call, names: set[str], calls: int = _CALLS, seen: set[_Followed] | None = None
-) -> set[str]:
-    """The objects that a function of the script is handed and puts local values into, also by functions that it calls,
-    and what it keeps of them in variables that it shares with its caller."""
-    seen = set() if seen is None else seen
-    return {n for function in run_by(draft, call) for n in _put_by(draft, call, function, names, calls, seen)}
-
-
-def _put_by(
-    draft: Draft, call: ast.Call, function: Function, names: set[str], calls: int, seen: set[_Followed]
-) -> set[str]:
-    """The same of one function that a call runs."""
-    given = draft.facts.resolver.bind(call, function) or {}
-    inside = receiving(draft, call, function, names)
-    if not inside:
-        return set()
-    puts: set[str] = set()
-    statements = [n for n in walk(function) if isinstance(n, (ast.Assign, ast.AugAssign, ast.Expr))]
-    loops = [n for n in walk(function) if isinstance(n, (ast.For, ast.AsyncFor))]
-    for statement in (*statements, *statements):  # not all of them come in the order in which they run
-        inside |= {n for one in loops if inside & {i.id for i in loads(one.iter)} for n in stores(one.target)}
-        if isinstance(statement, (ast.Assign, ast.AugAssign)) and inside & {n.id for n in loads(statement.value)}:
-            inside |= stores(statement)
-        if isinstance(statement, ast.Assign) and inside & {n.id for n in loads(statement.value)}:
-            entries = (t.value for t in statement.targets if isinstance(t, (ast.Subscript, ast.Attribute)))
-            puts |= {entry.id for entry in entries if isinstance(entry, ast.Name)}
-        puts |= filled(draft, statement, inside)
-    for inner in (n for n in walk(function) if isinstance(n, ast.Call)) if calls else ():
-        if (key := (inner, frozenset(inside))) not in seen:  # of functions that call each other many times, once
-            seen.add(key)
-            puts |= _handed(draft, inner, inside, calls - 1, seen)
-    bases = (root(argument) for name, argument in given.items() if name in puts)
-    found = {base.id for base in bases if base is not None}
-    return found | {name for name in (inside | puts) - {*given} if _is_shared(draft, name, function, call)}
-
-
-def _is_shared(draft: Draft, name: str, function: Function, call: ast.Call) -> bool:
-    """Whether a variable that a function sets, or fills, is one of the code that calls it, too: a global."""
-    owner = draft.facts.index.scopes[function].owner(name)
-    return owner is not None and owner.node is not function and owner is draft.facts.index.scope(call).owner(name)
 
 
 def _evaluations(draft: Draft, node: Loop) -> set[ast.AST]:

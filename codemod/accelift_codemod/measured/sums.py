@@ -17,6 +17,7 @@ from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.averaging import means_in
 from accelift_codemod.measured.counting import RULE, WHY, count_of_all, numbered, of_all, sum_of_all, total
 from accelift_codemod.measured.filling import FILLING, filled, given_to, keeping, places
+from accelift_codemod.measured.function_memory import kept_by_functions
 from accelift_codemod.measured.joined_rows import from_all_rows
 from accelift_codemod.measured.numbers import is_number, number_of
 from accelift_codemod.measured.one_by_one import over_samples
@@ -191,6 +192,11 @@ def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[st
     calls = [n for outer in node.body for n in walk(outer) if isinstance(n, ast.Call)]
     if any(name in keeping(draft, call, local) and not _stands_alone(draft, call) for call in calls):
         return []
+    known = {statement for statement, _ in puts}
+    told = [c for c in calls if draft.facts.index.statement(c) not in known]
+    told = [call for call in told if name in kept_by_functions(draft, call, local)]
+    if not all(_stands_alone(draft, call) for call in told):
+        return []
     whole = {s: _over_samples(draft, loop, s, local) if rows else [] for s, _ in puts}
     edits = [edit for made in whole.values() for edit in made]
     puts = [(statement, given) for statement, given in puts if not whole[statement]]
@@ -205,6 +211,13 @@ def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[st
             if not made:
                 return []
             edits += made
+    for call in told:
+        statement = draft.facts.index.statement(call)
+        for part in (part for part in given_to(statement) if local & {n.id for n in loads(part)}):
+            made = handed_on(draft, loop, statement, part, local - {name}, rows and is_of_number(draft, part))
+            if not made:
+                return []
+            edits += made
     return edits
 
 
@@ -214,10 +227,15 @@ def handed_on(
     """The edits that make what a statement hands on that of all processes; empty as those of `averaged()` are."""
     if _apart(draft, loop, statement, local):
         return []
-    if any(number_of(draft, n) is not None for n in walk(part)):
+    if is_of_number(draft, part):
         return _reduced(draft, loop, statement, part, local, rows)
     made = numbered(draft, loop, statement, part)
     return made or (from_all_rows(draft, loop, statement, part, local) if rows else [])
+
+
+def is_of_number(draft: Draft, part: ast.expr) -> bool:
+    """Whether an expression takes a number of a tensor: `loss.item()`."""
+    return any(number_of(draft, n) is not None for n in walk(part))
 
 
 def _stands_alone(draft: Draft, call: ast.Call) -> bool:

@@ -9,11 +9,9 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.averaging import averaging
-from accelift_codemod.measured.numbers import number_of
 from accelift_codemod.measured.steering import steers
-from accelift_codemod.measured.sums import Loop, handed_on
+from accelift_codemod.measured.sums import Loop, handed_on, is_of_number
 from accelift_codemod.plan import Edit, Finding, Severity
 
 
@@ -27,7 +25,7 @@ def yielded(
     for part in parts_yielded(draft, node):
         reads = [n for n in loads(part) if n.id in local]
         if reads and leading.isdisjoint(reads) and steers(draft, reads):
-            rows = any(number_of(draft, n) is not None for n in walk(part))  # those themselves stay as many as others
+            rows = is_of_number(draft, part)  # those themselves stay as many as others
             made = handed_on(draft, loop, draft.facts.index.statement(part), part, local, rows)
             found[part] = made or [_differs(draft, part)]
     return found

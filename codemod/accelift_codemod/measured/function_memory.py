@@ -1,0 +1,135 @@
+"""What functions of the script keep of what a call gives them: in objects that they are handed, in variables that they
+share with the code that calls them, or among themselves:
+
+def meter():
+    seen = []
+    def add(value):
+        seen.append(value)
+    def mean():
+        return sum(seen) / len(seen)
+    return add, mean
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Scope
+from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts.memo import kept
+from accelift_codemod.facts.scopes import parameters
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.following.held_outside import root
+from accelift_codemod.measured.asked import weighs_numbers
+from accelift_codemod.measured.filling import filled
+from accelift_codemod.measured.handed_out import decorators, receiving, run_by, run_with
+
+_CALLS = 2  # of functions that functions call
+_Followed = tuple[ast.Call, frozenset[str]]
+
+
+def kept_by_functions(
+    draft: Draft, call: ast.Call, names: Collection[str], calls: int = _CALLS, seen: set[_Followed] | None = None
+) -> set[str]:
+    """The variables of the code that calls a function whose objects it puts some of the given variables into, also by
+    functions that it calls, and those that hold functions which know what it has kept."""
+    seen = set() if seen is None else seen
+    found: set[str] = set()
+    for function in run_by(draft, call):
+        given = draft.facts.resolver.bind(call, function) or {}
+        found |= _put_by(draft, call, function, given, receiving(draft, call, function, {*names}), calls, seen)
+    told = {n.id for a in (*call.args, *call.keywords) for n in loads(a)} & {*names}
+    for function in run_with(draft, call) if told else ():
+        inside = {p.arg for p in parameters(function.args)}
+        found |= _put_by(draft, call, function, {}, inside, calls, seen)
+    return found
+
+
+def _put_by(
+    draft: Draft,
+    call: ast.Call,
+    function: Function,
+    given: dict[str, ast.expr],
+    inside: set[str],
+    calls: int,
+    seen: set[_Followed],
+) -> set[str]:
+    """The same of one function, which gets something of the variables in some of its parameters."""
+    if not inside:
+        return set()
+    inside = set(inside)
+    puts: set[str] = set()
+    statements = [n for n in walk(function) if isinstance(n, (ast.Assign, ast.AugAssign, ast.Expr))]
+    loops = [n for n in walk(function) if isinstance(n, (ast.For, ast.AsyncFor))]
+    for statement in (*statements, *statements):  # not all of them come in the order in which they run
+        inside |= {n for one in loops if inside & {i.id for i in loads(one.iter)} for n in stores(one.target)}
+        if isinstance(statement, (ast.Assign, ast.AugAssign)) and inside & {n.id for n in loads(statement.value)}:
+            inside |= stores(statement)
+        if isinstance(statement, ast.Assign) and inside & {n.id for n in loads(statement.value)}:
+            entries = (t.value for t in statement.targets if isinstance(t, (ast.Subscript, ast.Attribute)))
+            puts |= {entry.id for entry in entries if isinstance(entry, ast.Name)}
+        if _is_chosen(draft, statement, function, inside):
+            inside |= stores(statement)
+            puts |= filled(draft, statement, inside, chosen=True)
+        puts |= filled(draft, statement, inside)
+    for inner in (n for n in walk(function) if isinstance(n, ast.Call)) if calls else ():
+        if (key := (inner, frozenset(inside))) not in seen:  # of functions that call each other many times, once
+            seen.add(key)
+            puts |= kept_by_functions(draft, inner, inside, calls - 1, seen)
+    bases = (root(argument) for name, argument in given.items() if name in puts)
+    found = {base.id for base in bases if base is not None}
+    for name in (inside | puts) - {*given}:
+        owner = draft.facts.index.scopes[function].owner(name)
+        if owner is not None and owner is draft.facts.index.scope(call).owner(name) and owner.node is not function:
+            found.add(name)  # of the code that calls it, too: a global
+        elif owner is not None and isinstance(owner.node, FUNCTIONS) and _outlives(owner, name, function):
+            found |= _holders(draft, (owner, name), call)
+    return found
+
+
+def _is_chosen(draft: Draft, statement: ast.stmt, function: Function, names: set[str]) -> bool:
+    """Whether a statement of a function runs only if some of the variables say so: `if loss < best: bad = 0`."""
+    tests = draft.facts.index.tests_around(statement, function)
+    return any(names & {n.id for n in loads(test)} and weighs_numbers(draft, test) for test in tests)
+
+
+def _outlives(owner: Scope, name: str, function: Function) -> bool:
+    """Whether a variable keeps what one call leaves in it for the next: of a function around, or a parameter's default
+    that is a list or a dict."""
+    if owner.node is not function:
+        return True
+    places = [*function.args.posonlyargs, *function.args.args]
+    defaults = [*zip(reversed(places), reversed(function.args.defaults), strict=False)]
+    defaults += zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)  # type: ignore[arg-type]
+    return any(parameter.arg == name and isinstance(d, (ast.List, ast.Dict, ast.Set)) for parameter, d in defaults)
+
+
+def _holders(draft: Draft, variable: tuple[Scope, str], call: ast.Call) -> set[str]:
+    """The variables of the code around a call that hold functions which read a variable that is theirs alone."""
+    index = draft.facts.index
+    scope = index.scope(call)
+    found = {n.id for n in _holding(draft, variable) if scope.owner(n.id) is index.scope(n).owner(n.id)}
+    base = root(call.func) if found or not isinstance(call.func, ast.Name) else None
+    return found | {base.id} if base is not None else found
+
+
+@kept
+def _holding(draft: Draft, variable: tuple[Scope, str]) -> list[ast.Name]:
+    """Where functions are read that read a variable of a function which they stand in, or that is such a function."""
+    owner, name = variable
+    around = (p for load in draft.facts.loads(owner, name) for p in draft.facts.index.ancestors(load))
+    functions = {f for f in around if isinstance(f, (*FUNCTIONS, ast.Lambda)) and _within(draft, f, owner.node)}
+    functions |= {f for f in draft.facts.index.functions if _decorated_by(draft, f, owner.node)}
+    reads = (n for n in draft.facts.reads() if isinstance(n, ast.Name))
+    return [n for n in reads if any(v.declaration in functions for v in draft.facts.resolver.values(n))]
+
+
+def _within(draft: Draft, function: ast.AST, outer: ast.AST) -> bool:
+    return function is outer or outer in draft.facts.index.ancestors(function)
+
+
+def _decorated_by(draft: Draft, function: ast.AST, decorator: ast.AST) -> bool:
+    return isinstance(function, FUNCTIONS) and decorator in decorators(draft, function)
