@@ -44,14 +44,23 @@ def reads_elsewhere(draft: Draft, node: ast.AST, name: str) -> Sequence[ast.Name
     inside = set(walk(node))
     if isinstance(owner.node, FUNCTIONS):
         bound = any(b.node in inside and b.how is not How.AUGMENT for b in owner.bindings.get(name, []))
-        return [] if bound else reads_by_callers(draft, owner, name)
+        within = [n for n in draft.facts.loads(owner, name) if n not in inside and _runs_later(draft, n, owner.node)]
+        return within if bound else [*within, *reads_by_callers(draft, owner, name)]
     reads = (read for read in draft.facts.loads(owner, name) if read not in inside)
     return [read for read in reads if not _before(draft, read, node)]
+
+
+def _runs_later(draft: Draft, read: ast.Name, home: ast.AST | None) -> bool:
+    """Whether a read is in what stands in a function and is called: another function, or a lambda."""
+    outer = (p for p in draft.facts.index.ancestors(read) if isinstance(p, (*FUNCTIONS, ast.Lambda)))
+    return next(outer, None) is not home
 
 
 def _before(draft: Draft, read: ast.Name, node: ast.AST) -> bool:
     """Whether a read of what is the module's is in the function of a loop, or has surely run before that."""
     home = draft.function(read)
+    if _runs_later(draft, read, home):
+        return False
     if home is draft.function(node):
         return True
     places = draft.blueprint.timeline.places(node, home)

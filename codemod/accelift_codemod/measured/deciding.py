@@ -14,10 +14,12 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.following import keys
 from accelift_codemod.following.held_outside import reads_elsewhere
 from accelift_codemod.following.onward import Read, object_reads
+from accelift_codemod.following.other_names import reads_by_others
 from accelift_codemod.measured import deciding_objects
 from accelift_codemod.measured.counting import RULE
 from accelift_codemod.measured.filling import FILLING, filled, places_kept
 from accelift_codemod.measured.joined_rows import computed_with
+from accelift_codemod.measured.pieces import filled_apart
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import sets_group, steers
 from accelift_codemod.measured.sums import Loop, averaged, reads_after, reads_again, reads_outside, reduced
@@ -36,13 +38,21 @@ def deciding(draft: Draft, node: Loop, names: set[str]) -> dict[str, Read]:
         inside = [n for argument in told for n in walk(argument) if isinstance(n, ast.Name) and n.id == name]
         held: list[Read] = [*reads_after(draft, node, name), *reads_again(draft, node, name)]
         held += (*reads_elsewhere(draft, node, name), *reads_of_place(draft, node, name))
+        held += reads_by_others(draft, node, name)
         rates = keys.same_entries(draft, node, name, tuple(_reads_of_rates(draft, node, name)))
-        reads = keys.same_entries(draft, node, name, held)
+        reads = [_as_asked(draft, n, names) for n in keys.same_entries(draft, node, name, held)]
         places: list[Read] = [*inside, *rates] or [n for n in reads if steers(draft, [n])]
         place = places[0] if places else deciding_objects.decided(draft, node, name, names)
         if place is not None:
             found[name] = place
     return found
+
+
+def _as_asked(draft: Draft, read: Read, local: set[str]) -> Read:
+    """A read, or the question how much is in what it reads, if processes may have put there more than others."""
+    call = draft.facts.index.parents[read]
+    asks = isinstance(call, ast.Call) and draft.facts.resolver.builtin(call.func) == "len"
+    return call if asks and isinstance(read, ast.Name) and filled_apart(draft, read, local) else read  # type: ignore[return-value]
 
 
 def reads_of_place(draft: Draft, node: Loop, name: str) -> list[Read]:

@@ -18,7 +18,7 @@ from accelift_codemod.measured.averaging import averaging
 from accelift_codemod.measured.by_clock import timed
 from accelift_codemod.measured.choices import SPELLED, choices, weighs_up
 from accelift_codemod.measured.pieces import alike, as_many, filled_apart, numbered, numbers
-from accelift_codemod.measured.same_tests import comes_out_alike, compares_alike, drops
+from accelift_codemod.measured.same_tests import comes_out_alike, compares_alike, drops, reads_place
 from accelift_codemod.measured.shares import contents, local_names
 from accelift_codemod.measured.steering import acts, keeps_checkpoint, leaving_matters, meets, sets_group, updates
 from accelift_codemod.measured.sums import Loop, containers
@@ -41,6 +41,9 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
     kept = containers(draft, node, local)
     losses = called.losses(node.body, draft.facts.loops.backwards_in(node))
     yield from timed(draft, node)
+    if isinstance(node, ast.While) and goes_by(draft, node.test, local, kept):
+        if not comes_out_alike(draft, node, node.test, local):
+            yield _waits(draft, node, node.test, "leave the loop")
     yield from (
         coins.differing(draft, draft.facts.index.statement(n), coin, _OTHER_TRAINING)
         for n, coin in coins.picking(draft, node)
@@ -268,6 +271,8 @@ def goes_by(draft: Draft, test: ast.expr, local: set[str], kept: set[str]) -> bo
     """Whether a test may come out otherwise where some variables are other ones."""
     if settled.outcome(draft.facts.resolver, test) is not None:
         return False
+    if reads_place(test, local):
+        return True
     read = (
         n for n in loads(test) if n.id in local and not _counts(draft, n, kept, local) and not alike(draft, n, local)
     )

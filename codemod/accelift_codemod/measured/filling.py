@@ -22,7 +22,10 @@ _ADDS = frozenset(
     bisect.insort bisect.insort_left bisect.insort_right
     """.split()
 )
-FILLING = (ast.Expr, ast.Assign, ast.AugAssign)
+_SETS = frozenset({"setattr", "delattr"})
+# What takes something out of a list or the like, or changes what an object says.
+_TAKES = frozenset("pop popleft popitem remove discard clear put put_nowait get set".split())
+FILLING = (ast.Expr, ast.Assign, ast.AugAssign, ast.Delete)
 
 
 def filled(draft: Draft, statement: ast.stmt, names: set[str], chosen: bool = False) -> set[str]:
@@ -39,11 +42,13 @@ def filled(draft: Draft, statement: ast.stmt, names: set[str], chosen: bool = Fa
 
 
 def _puts(statement: ast.stmt) -> bool:
-    """Whether a statement sets something in an object, or puts it into a list or the like."""
+    """Whether a statement sets something in an object, or puts it into a list or the like, or takes it out."""
     if not isinstance(statement, ast.Expr):
         return True
     func = statement.value.func if isinstance(statement.value, ast.Call) else None
-    return isinstance(func, ast.Attribute) and func.attr in PUTS
+    if isinstance(func, ast.Attribute):
+        return func.attr in PUTS | _TAKES
+    return isinstance(func, ast.Name) and func.id in _SETS | {"next"}
 
 
 def _filled(draft: Draft, statement: ast.stmt, root: ast.Name, place: ast.expr) -> set[str]:
@@ -90,7 +95,7 @@ def _is_asked(draft: Draft, part: ast.AST) -> bool:
 def places(statement: ast.stmt) -> list[ast.expr]:
     """Which entries of an object a statement sets: `counts[label] += 1`."""
     found: list[ast.expr] = []
-    for target in targets(statement):
+    for target in statement.targets if isinstance(statement, ast.Delete) else targets(statement):
         while isinstance(target, ast.Subscript):  # `counts[label][0] += 1`
             found.append(target.slice)
             target = target.value
@@ -99,6 +104,8 @@ def places(statement: ast.stmt) -> list[ast.expr]:
 
 def places_kept(draft: Draft, statement: ast.stmt) -> list[ast.expr]:
     """The attributes and entries that a statement sets, or the object that its call gives something to."""
+    if isinstance(statement, ast.Delete):
+        return [t for t in statement.targets if not isinstance(t, ast.Name)]
     if isinstance(statement, (ast.Assign, ast.AugAssign)):
         parts = [p for t in targets(statement) for p in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t])]
         return [part for part in parts if isinstance(part, (ast.Subscript, ast.Attribute))]
@@ -133,8 +140,11 @@ def _object(draft: Draft, statement: ast.stmt) -> ast.expr | None:
     call = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(call, ast.Call):
         return None
-    if draft.facts.resolver.qualified(call.func) in _ADDS:
+    resolver = draft.facts.resolver
+    if resolver.qualified(call.func) in _ADDS or resolver.builtin(call.func) in _SETS | {"next"}:
         return call.args[0] if call.args else None
+    if (into := next((k.value for k in call.keywords if k.arg == "out"), None)) is not None:
+        return into  # `np.minimum(best, loss.item(), out=best)`
     method = function_of(draft, call)
     if method is not None and method.name == "__call__":
         return call.func  # `track(loss.item())`
@@ -144,8 +154,9 @@ def _object(draft: Draft, statement: ast.stmt) -> ast.expr | None:
 
 def _root(node: ast.expr | None) -> ast.Name | None:
     while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
-        if isinstance(node, ast.Call):  # `history.setdefault("loss", []).append(...)`
-            node = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if isinstance(node, ast.Call):  # `history.setdefault("loss", []).append(...)`, `vars(state)["loss"] = ...`
+            whole = node.args[0] if getattr(node.func, "id", "") == "vars" and node.args else None
+            node = node.func.value if isinstance(node.func, ast.Attribute) else whole
         else:
             node = node.value
     return node if isinstance(node, ast.Name) else None

@@ -81,6 +81,8 @@ def _put_by(
             puts |= kept_by_functions(draft, inner, inside, calls - 1, seen)
     bases = (root(argument) for name, argument in given.items() if name in puts)
     found = {base.id for base in bases if base is not None}
+    places = ((name, put) for name in given for put in puts if put.startswith(f"{name}."))  # `model.stop`
+    found |= {ast.unparse(given[name]) + put[len(name) :] for name, put in places}
     for name in (inside | puts) - {*given}:
         owner = draft.facts.index.scopes[function].owner(name)
         if owner is not None and owner is draft.facts.index.scope(call).owner(name) and owner.node is not function:

@@ -171,6 +171,8 @@ def _is_filled_alike(draft: Draft, name: ast.Name, local: set[str], steps: int, 
             return False
         if not as_many(draft, bound.value, local, steps, taken):
             return False
+    if any(_is_set_by_another(draft, bound, name) for bound in owner.bindings.get(name.id, [])):
+        return False
     added = [b for b in owner.bindings.get(name.id, []) if b.how is How.AUGMENT]
     fills = draft.facts.resolver.fills(owner, name.id)
     changes = [b.node for b in (*(bindings if len(bindings) > 1 else ()), *added)]
@@ -183,6 +185,15 @@ def _is_filled_alike(draft: Draft, name: ast.Name, local: set[str], steps: int, 
         and all(_always(draft, change, local, steps, taken) for change in changes)
         and not any(_may_change_apart(draft, read) for read in uses.reads(draft.facts.index, owner, name.id))
     )
+
+
+def _is_set_by_another(draft: Draft, bound: Binding, name: ast.Name) -> bool:
+    """Whether another function sets a variable of the module, to what it is given perhaps: `global stop`."""
+    function = draft.facts.index.function(bound.node)
+    if function is None or function is draft.facts.index.function(name) or bound.how is How.PARAMETER:
+        return False
+    tested = any(isinstance(statement, _SOMETIMES) for statement in draft.facts.index.chain(bound.node))
+    return tested or not isinstance(bound.value, ast.Constant)
 
 
 def _may_change_apart(draft: Draft, read: ast.Name) -> bool:

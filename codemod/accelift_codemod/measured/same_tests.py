@@ -40,13 +40,20 @@ def comes_out_alike(draft: Draft, node: Loop, test: ast.expr, local: set[str]) -
     return loop is not None and env is not None and _is_alike(draft, loop, test, env, local)
 
 
+def reads_place(test: ast.expr, local: set[str]) -> bool:
+    """Whether a test reads what is set of a network, or of options, that goes by how it is spelled: `model.stop`."""
+    places = {name for name in local if not name.isidentifier()}
+    parts = (n for n in walk(test) if isinstance(n, (ast.Attribute, ast.Subscript))) if places else ()
+    return any(ast.unparse(part) in places for part in parts)
+
+
 def _is_alike(draft: Draft, loop: BatchLoop, test: ast.expr, env: Environment, local: set[str]) -> bool:
     if isinstance(test, ast.BoolOp):
         return all(_is_alike(draft, loop, part, env, local) for part in test.values)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return _is_alike(draft, loop, test.operand, env, local)
     if local.isdisjoint(n.id for n in loads(test)):
-        return True
+        return not reads_place(test, local)
     if not isinstance(test, ast.Compare):
         return False
     sides = (test.left, *test.comparators)

@@ -16,6 +16,7 @@ from accelift_codemod.facts.tree import targets, walk
 from accelift_codemod.following.held_outside import reads_elsewhere
 from accelift_codemod.following.keys import same_entries
 from accelift_codemod.following.onward import Read, header, is_within, object_reads, reads_of, returned, with_callers
+from accelift_codemod.following.other_names import reads_by_others
 from accelift_codemod.measured import chance_around, texts
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.averaging import averaging
@@ -323,7 +324,12 @@ scheduler.step(running / len(loader))
         What is returned, or `given` to those who go through the generator, goes there from where it is called.
         """
         shown = {read for read, _ in measured(draft.facts)}  # which is said there
-        held = (*reads_after(draft, node, name), *reads_elsewhere(draft, node, name), *given)
+        held = (
+            *reads_after(draft, node, name),
+            *reads_elsewhere(draft, node, name),
+            *reads_by_others(draft, node, name),
+        )
+        held += (*given,)
         reads = [r for r in (*held, *reads_of_place(draft, node, name)) if r not in shown]
         queue: list[tuple[Read, Read]] = [(load, load) for load in same_entries(draft, node, name, reads)]
         seen = {read for _, read in queue}

@@ -1,0 +1,43 @@
+"""Other names of what a variable holds: `losses = history["loss"]`, and what keeps it: `stopper = Stopper(losses)`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import How
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.following.onward import Read, function_of, object_reads
+
+_HELD = (ast.Name, ast.Attribute, ast.Subscript)
+_HOLDS = (ast.Assign, ast.List, ast.Tuple, ast.Dict)
+
+
+def reads_by_others(draft: Draft, node: ast.AST, name: str) -> Iterator[Read]:
+    """Where the object in a variable that a loop fills, and does not bind, gets another name, or is read by the one
+    that it had before."""
+    owner = draft.facts.index.scope(node).owner(name)
+    bindings = owner.bindings.get(name, []) if owner is not None else []
+    inside = {node, *walk(node)}
+    if owner is None or any(b.node in inside for b in bindings):
+        return
+    for load in draft.facts.loads(owner, name):
+        if load not in inside and _hands_on(draft, load):
+            yield load
+    for binding in bindings:
+        held = binding.value
+        if binding.how is How.ASSIGN and not binding.path and isinstance(held, _HELD):
+            own = {*walk(held)}
+            yield from (read for read in object_reads(draft, held) if read not in inside and read not in own)
+
+
+def _hands_on(draft: Draft, load: ast.Name) -> bool:
+    """Whether a read gives an object as it is to a variable, a container, or something of the script."""
+    parent = draft.facts.index.parents[load]
+    if isinstance(parent, ast.keyword):
+        parent = draft.facts.index.parents[parent]
+    if isinstance(parent, ast.Call):
+        function = function_of(draft, parent)
+        return function is not None and parent.func is not load and getattr(function, "name", "") == "__init__"
+    return isinstance(parent, _HOLDS) and not isinstance(load.ctx, ast.Store)
