@@ -431,9 +431,10 @@ def _parameters(function: Function) -> bool:
 
 def mentioned(code: str) -> set[str]:
     """The names that code reads (and does not just give arguments of that name)."""
-    return set(_READ.findall(code))
+    return set(_READ.findall(_TEXT.sub(lambda text: text[0] if "f" in text[1].lower() else "", code)))
 
 
+_TEXT = re.compile(r"""((?<!\w)[fFrRbBuU]*)(["'])(?:\\.|(?!\2)[^\\\n])*\2""")
 _READ = re.compile(r"(?<![\w.])\w+\b(?!=[^=])")
 _EXITS = frozenset({"sys.exit", "os._exit", "os.abort"})
 _WRITING_RULES = frozenset({"GUARD", "SAVE"})  # they speak before those that have readers wait

@@ -102,6 +102,7 @@ FOR_EACH = "another process may make it at the same time, and each needs it"  # 
 TAKEN_OUT = "only the script's own distribution has a use for it"
 DEALT = "the prepared loader moves it"  # why the moves of batches go
 STATE = "PartialState()"  # what code asks about the processes where the accelerator is not at hand
+TYPED = ": Accelerator"  # behind the name of a parameter that gets it, where parameters have types
 _STATE_CAN = frozenset("print is_main_process is_local_main_process main_process_first wait_for_everyone".split())
 
 

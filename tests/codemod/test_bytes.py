@@ -172,6 +172,19 @@ def test_indentation_is_the_author_s(unit: str) -> None:
     assert converted(old.replace(b"    ", unit.encode())) == new.replace(b"    ", unit.encode())
 
 
+@pytest.mark.parametrize("unit", ["  ", "   ", "    "])
+def test_so_is_that_of_a_line_that_has_become_too_long(unit: str) -> None:
+    within = f'"the number of samples that there are in all is {"." * 8}", len(loader)'
+    said = f"print({within})"
+    old, new = replaced(("    optimizer.step()", "    if 1:\n        optimizer.step()"))
+    printed = f"accelerator.print(\n        {within}\n    )"
+    old, new = (
+        old.replace(b"print(len", f"{said}\n    print(len".encode()),
+        new.replace(b"accelerator.print(len", f"{printed}\n    accelerator.print(len".encode()),
+    )
+    assert converted(old.replace(b"    ", unit.encode())) == new.replace(b"    ", unit.encode())
+
+
 @pytest.mark.parametrize(("first", "then"), [("    ", "\t"), ("\t", "    ")])
 def test_indentation_is_that_of_the_place_where_functions_differ(first: str, then: str) -> None:
     other = f"def other():\n{first}return 1\n\n\n".encode()

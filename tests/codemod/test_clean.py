@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from scripts import CREATED, converted, lifted, script
+from accelift_codemod.draft import mentioned
+from scripts import CREATED, added, converted, lifted, removed, script
 
 QUESTION = "use_cuda = torch.cuda.is_available()"
 MOVED = {"move": "if use_cuda:\n    x, y = x.cuda(), y.cuda()"}
@@ -29,6 +30,24 @@ def asking(model: str = MODEL, **slots: str) -> str:
 )
 def test_blocks_left_empty_go_with_the_variable_they_asked(model: str) -> None:
     assert converted(asking(model)) == lifted(device="", optimizer=MADE)
+
+
+def test_a_variable_goes_whose_name_is_that_of_a_setting() -> None:
+    use = 'use_gpu = config["use_gpu"] and torch.cuda.is_available()'
+    text = script(setup='config = {"use_gpu": True}', device=f'{use}\ndevice = "cuda" if use_gpu else "cpu"')
+    assert use in removed(text) and 'cpu=not config["use_gpu"],' in "".join(added(text))
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("cpu=not config['use_gpu']", {"not", "config"}),
+        ('print(f"{use_gpu}" + use, "it\'s")', {"print", "f", "use_gpu", "use"}),
+        ('open("a\\"b" + name)', {"open", "name"}),
+    ],
+)
+def test_the_names_that_code_reads(code: str, names: set[str]) -> None:
+    assert mentioned(code) == names
 
 
 @pytest.mark.parametrize(

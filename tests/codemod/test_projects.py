@@ -234,6 +234,20 @@ def test_device_as_a_parameter_becomes_the_accelerator(folder: Path, annotated: 
     assert found["train.py"].endswith("train(model, loader, optimizer, accelerator)\n")
 
 
+def test_the_type_of_the_accelerator_is_imported_where_parameters_have_one(folder: Path) -> None:
+    typed = ENGINE.replace("model, loader, optimizer):", "model: object, loader: list, optimizer: object{}):")
+    write(
+        {
+            "train.py": script("from engine import train\nfrom model import Net"),
+            "engine.py": typed.format(""),
+            "model.py": MODEL,
+        }
+    )
+    after = typed.format(", accelerator: Accelerator").replace("loss.backward()", "accelerator.backward(loss)")
+    after = after.replace("functional as F\n", "functional as F\nfrom accelift import Accelerator\n")
+    assert outputs("train.py")["engine.py"] == after
+
+
 TRAINER = """\
 class {name}:
     def __init__(self, model, loader):

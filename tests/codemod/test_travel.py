@@ -118,6 +118,40 @@ def test_without_a_device_parameter_there_is_one_more(
     assert changes(text, "train(") == [(f"def {signature}:", f"def {new_signature}:"), (call, new_call)]
 
 
+@pytest.mark.parametrize(
+    ("signature", "after"),
+    [
+        (
+            "train(model: Net, loader: DataLoader, optimizer, device: torch.device) -> None",
+            "train(model: Net, loader: DataLoader, optimizer, accelerator) -> None",
+        ),
+        (
+            "train(model: Net, loader: DataLoader, optimizer: object, device) -> None",
+            "train(model: Net, loader: DataLoader, optimizer: object, accelerator: Accelerator) -> None",
+        ),
+        (
+            "train(model: Net, loader: DataLoader, optimizer: object, device: object = None)",
+            "train(model: Net, loader: DataLoader, optimizer: object, accelerator=None)",
+        ),
+    ],
+)
+def test_it_has_a_type_where_all_other_parameters_have_one(signature: str, after: str) -> None:
+    text = trains(signature, "train(model, loader, optimizer, device)")
+    assert changes(text, "def train(") == [(f"def {signature}:", f"def {after}:")]
+
+
+@pytest.mark.parametrize("taken", ["", "Accelerator = dict"])
+def test_a_parameter_that_is_added_has_a_type_unless_its_name_means_something_else(taken: str) -> None:
+    save = "def save(model: Net, path: str{}, name: str = 'a') -> None:\n    {}"
+    text = script(main=True, definitions=save.format("", "torch.save(model, path)"), after="save(model, 'm')")
+    if taken:
+        text = text.replace("class Net", f"{taken}\n\n\nclass Net")
+        assert "def save(model: Net, path: str, accelerator, name: str = 'a') -> None:" in converted(text)
+    else:
+        saved = "accelerator.save(accelerator.unwrap_model(model), path)"
+        assert save.format(", accelerator: Accelerator", saved) in converted(text)
+
+
 def test_what_is_left_of_the_device_is_the_accelerators() -> None:
     body = f"    noise = torch.randn(8).to(device)\n    where = device.type\n{TRAINS}"
     text = trains("train(model, device, loader, optimizer)", "train(model, device, loader, optimizer)", body)

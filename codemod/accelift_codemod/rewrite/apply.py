@@ -77,7 +77,7 @@ class _Rewriter:
         self.index = index
         self.located = located
         self.unit = indent_unit(source)
-        self.units = Units(source, index, line_length)
+        self.units = Units(source, index, self.unit, line_length)
         self.places = self.units.places
         self.composer = Composer(source, index, self.unit, line_length)
         self.kept: set[ast.stmt] = set()  # statements that others come in place of

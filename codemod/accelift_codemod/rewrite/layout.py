@@ -135,7 +135,7 @@ def line_length(folder: Path) -> int:
 # ---- new code
 
 
-def restyled(before: str, after: str, indent: str, limit: int) -> str:
+def restyled(before: str, after: str, indent: str, unit: str, limit: int) -> str:
     """A changed statement, laid out by black if that is how its author had laid it out and it has become too long."""
     if not _too_long(after, limit) or _too_long(before, limit) or "\t" in indent or '"""' in after:
         return after
@@ -145,12 +145,11 @@ def restyled(before: str, after: str, indent: str, limit: int) -> str:
     try:
         if _black(old, width) != old:
             return after
-        lines = split_lines(_black(new, width))
-        styled = "".join(f"{indent}{line}" if line.strip() else line for line in lines)
+        styled = "".join(_placed(_black(new, width), indent, unit, newline))
         same = ast.dump(_parsed(styled)) == ast.dump(_parsed(after))
     except (ValueError, SyntaxError):  # black cannot parse the statement; a string's own white space was dedented
         return after
-    return styled.replace("\n", newline) if same else after
+    return styled if same else after
 
 
 def _too_long(text: str, limit: int) -> bool:
@@ -163,11 +162,15 @@ def _parsed(text: str) -> ast.Module:
 
 def statements(code: str, indent: str, unit: str, newline: str, limit: int) -> list[str]:
     """Code as lines at an indentation."""
-    unit = unit_at(indent, unit)
     width = limit - len(indent.expandtabs(4))
     if any(len(line) > width for line in code.split("\n")) and not code.startswith(_DOCSTRING):
         code = _black(code, width)
-    lines = []
+    return _placed(code, indent, unit, newline)
+
+
+def _placed(code: str, indent: str, unit: str, newline: str) -> list[str]:
+    """Code that is indented by four blanks, as lines at an indentation, with the author's unit."""
+    unit, lines = unit_at(indent, unit), []
     for line in code.rstrip("\n").split("\n"):
         body = line.lstrip(" ")
         level, rest = divmod(len(line) - len(body), 4)

@@ -262,11 +262,18 @@ def _keyword(node: Any, edit: Edit, parenthesize: bool) -> Node:
     return cast(Node, node.with_changes(keyword=new.keyword, value=new.value))
 
 
+def _parsed_parameter(code: str) -> cst.Param:
+    """A parameter, perhaps with an annotation: `accelerator: Accelerator`."""
+    name, _, annotation = code.partition(": ")
+    return cst.Param(cst.Name(name), cst.Annotation(_expression(annotation)) if annotation else None)
+
+
 def _parameter(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    changes: dict[str, Any] = {"name": cst.Name(edit.code), "annotation": None}
+    new = _parsed_parameter(edit.code)
+    changes: dict[str, Any] = {"name": new.name, "annotation": new.annotation}
     if node.default is not None:  # the default of what it was before
         changes["default"] = cst.Name("None")
-    if node.default is not None and node.annotation is not None:
+    if node.default is not None and node.annotation is not None and new.annotation is None:
         changes["equal"] = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
     return cast(Node, node.with_changes(**changes))
 
@@ -274,7 +281,7 @@ def _parameter(node: Any, edit: Edit, parenthesize: bool) -> Node:
 def _add_parameter(node: Any, edit: Edit, parenthesize: bool) -> Node:
     if not isinstance(node, cst.FunctionDef):
         raise CannotRewrite("the place of the edit is not a function")
-    new = cst.Param(cst.Name(edit.code))
+    new = _parsed_parameter(edit.code)
     params = _inserted(node.params.params, new, edit.place, "whitespace_after_param")
     return node.with_changes(params=node.params.with_changes(params=params))
 

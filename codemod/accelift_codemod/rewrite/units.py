@@ -48,10 +48,11 @@ class Unit:
 class Units:
     """Finds the lines around an edit, and rewrites them."""
 
-    def __init__(self, source: Source, index: Index, line_length: int) -> None:
+    def __init__(self, source: Source, index: Index, unit: str, line_length: int) -> None:
         self.source = source
         self.lines = source.lines
         self.index = index
+        self.unit = unit  # of the author's indentation
         self.line_length = line_length
         self.places = Places(source, index)
 
@@ -113,7 +114,7 @@ class Units:
             raise CannotRewrite(f"line {unit.first}: the statement changed beyond its lines")
         result = result[len(prefix) : len(result) - len(suffix)]
         if not unit.header_only and all(not hasattr(n, "body") for n in unit.nodes):
-            result = restyled(text, result, indent, self.line_length)
+            result = restyled(text, result, indent, self.unit, self.line_length)
         lost = Counter(comments(text)) - Counter(comments(result))
         return split_lines(feeds + "".join(f"{indent}{comment}{newline}" for comment in lost.elements()) + result)
 

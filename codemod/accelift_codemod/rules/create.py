@@ -19,7 +19,7 @@ from accelift_codemod.facts.device_variables import DeviceVariable
 from accelift_codemod.facts.index import FUNCTIONS, Function, How, parameters
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.plan import STATE, Edit, Finding, Need, Operation, Severity
+from accelift_codemod.plan import STATE, TYPED, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.reach import asking, early, started, states
 from accelift_codemod.reasons import refuse
 from accelift_codemod.rules import Explained, Rule
@@ -279,15 +279,15 @@ accelerator = Accelerator(
 
     def _first_use(self, draft: Draft, edits: list[Edit], place: object) -> ast.AST | None:
         """The first node of a file at which code outside functions uses what is imported."""
-        used = (e.node for e in edits if "Accelerator(" in e.code or STATE in e.code)
-        outside = (n for n in used if n is not None and draft.function(n) is None)
+        used = [(e.node, TYPED in e.code) for e in edits if any(u in e.code for u in ("Accelerator(", STATE, TYPED))]
+        outside = (n for n, typed in used if n is not None and (typed or draft.function(n) is None))
         here = (n for n in outside if draft.facts.source.unit(n.lineno) == place)  # type: ignore[attr-defined]
         return min(here, key=position, default=None)
 
     def _lines(self, draft: Draft, here: bool, written: str) -> list[str]:
         """The imports from the library that a file needs."""
         package = "accelift" if draft.runtime else "accelerate"
-        names = ["Accelerator"] if here else []
+        names = ["Accelerator"] if here or TYPED in written else []
         if here and self._shares(draft):
             names.append("DataLoaderConfiguration")
         if here and draft.facts.processes.managed and draft.facts.processes.settings:

@@ -10,8 +10,9 @@ from accelift_codemod.devices import texts as device_texts
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function
 from accelift_codemod.facts.device_variables import DeviceVariable
+from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import is_remark
-from accelift_codemod.plan import Edit, Finding, Operation
+from accelift_codemod.plan import TYPED, Edit, Finding, Operation
 from accelift_codemod.reach.passages import Passage
 from accelift_codemod.rules import Rule
 
@@ -23,7 +24,8 @@ class Travel(Rule):
 
     A parameter that is given the device at every call becomes the accelerator, at every call; what is left of the
     device in the function becomes `accelerator.device`. A function without such a parameter gets one more, before its
-    parameters with defaults. Calls are bound by the function's real signature, by position or keyword.
+    parameters with defaults. It has a type (`accelerator: Accelerator`) where all others have. Calls are bound by the
+    function's real signature, by position or keyword.
     """
 
     code = _RULE
@@ -78,7 +80,8 @@ train(model, accelerator, loader)
         accelerator = draft.blueprint.accelerator
         reason = f"{function.name}() needs the accelerator, which has the device"
         parameter = next(p for p in (*function.args.args, *function.args.kwonlyargs) if p.arg == name)
-        yield draft.edit(_RULE, parameter, Operation.PARAMETER, reason, accelerator)
+        code = _parameter(draft, function, parameter)
+        yield draft.edit(_RULE, parameter, Operation.PARAMETER, reason, code)
         for docstring, code in documented.entries(draft, function, name, accelerator):
             yield draft.edit(_RULE, docstring, Operation.SWAP, reason, code)
         handed: set[ast.AST] = set()
@@ -126,7 +129,8 @@ train(model, accelerator, loader)
         function = passage.function
         accelerator = draft.blueprint.accelerator
         reason = f"{function.name.partition('@')[0]}() needs the accelerator"
-        yield draft.edit(_RULE, function, Operation.ADD_PARAMETER, reason, accelerator, place=passage.place)
+        code = _parameter(draft, function)
+        yield draft.edit(_RULE, function, Operation.ADD_PARAMETER, reason, code, place=passage.place)
         place = passage.place - 1 if draft.facts.resolver.is_method(function) else passage.place
         for call in draft.facts.resolver.sites(function):
             by_position = len(call.args) >= place
@@ -139,3 +143,14 @@ train(model, accelerator, loader)
                 code,
                 place=place if by_position else None,
             )
+
+
+def _parameter(draft: Draft, function: Function, replaced: ast.arg | None = None) -> str:
+    """The accelerator as a parameter: with its type, where that of every other one is told."""
+    name = draft.blueprint.accelerator
+    own = function.args.args[1:] if draft.facts.resolver.is_method(function) else function.args.args
+    parameters = [*own, *function.args.kwonlyargs]
+    others = [p for p in parameters if p is not replaced] or parameters
+    told = bool(others) and all(p.annotation is not None for p in others)
+    absent = replaced is not None and default(function, replaced) is not None  # it may be None
+    return f"{name}{TYPED}" if told and not absent and "Accelerator" not in draft.facts.bound else name
