@@ -146,7 +146,8 @@ class Finding:
     evidence: tuple[Evidence, ...] = ()
     fix: tuple[Edit, ...] = field(default=(), compare=False, repr=False)  # what sets it right, if that is certain
     also: tuple[int, ...] = field(default=(), compare=False, repr=False)  # further lines of which it says the same
-    tells: bool = field(default=False, compare=False, repr=False)  # it is about a number alone, which decides nothing
+    # What it tells of, besides what its own statement sets, where it is about numbers alone, which decide nothing.
+    tells: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.code} {self.message}; {self.remedy}"

@@ -948,3 +948,36 @@ def test_noise_of_a_sample_by_a_generator_of_its_own(made: str, drawn: str, told
     definitions = _NOISY.format(base="torch.utils.data.Dataset", made=made, drawn=f" + {drawn}") + own
     made = {"imports": "import numpy as np", "data": "data = Noisy(torch.ones(64, 8))"}
     assert findings(script(definitions=definitions, **made)) == ["RNG-SAMENOISE"] * told
+
+
+SAMPLES = """\
+class Model(Net):
+    @torch.no_grad()
+    def sample(self, x):
+        {draws}
+        return x
+"""
+DRAWS = "x = torch.multinomial(F.softmax(self(x), 1), 8, True).float()"
+LOOKED_AT = "with torch.no_grad():\n    out = model(torch.randn(2, 8, device=device))\nprint(out)"
+ADDED = "with torch.no_grad():\n    x = x + torch.randn_like(x)\n"
+ZEROED = "optimizer.zero_grad()\n"
+LOST = "loss = F.cross_entropy(model(x), y)"
+
+
+@pytest.mark.parametrize(
+    ("slots", "noisy"),
+    [
+        ({"batch_end": LOOKED_AT}, False),
+        ({"epoch_end": "print(model.sample(torch.ones(1, 8)))"}, False),
+        ({"batch_end": "print(model.sample(x[:1]))"}, False),
+        ({"forward": f"{ZEROED}x = model.sample(x)\n{LOST}"}, True),
+        ({"forward": f"{ZEROED}{ADDED}{LOST}"}, True),
+        ({"forward": f"{ZEROED}{ADDED.replace('x = x +', 'x +=')}{LOST}"}, True),
+    ],
+)
+def test_samples_that_are_only_looked_at_are_no_noise(slots: dict[str, str], noisy: bool) -> None:
+    model = {"definitions": SAMPLES.format(draws=DRAWS), "model": "model = Model().to(device)"}
+    text = scripts.script(setup="torch.manual_seed(0)", **model, **slots)
+    assert ("RNG-SAMENOISE" in findings(text)) is noisy
+    kept = {**model, "definitions": SAMPLES.format(draws=f"{DRAWS}\n        self.kept = x")}
+    assert "RNG-SAMENOISE" in findings(scripts.script(setup="torch.manual_seed(0)", **kept, **slots))

@@ -401,6 +401,26 @@ class Track:
     assert "batch_mean" in made and "METRIC-TRAIN" not in findings(script(batch_end="track(loss.item())", **slots))
 
 
+LOG = {"before": "log = open('log.txt', 'w')", "after": "log.flush()\nlog.close()"}
+PUT = {"epoch": "kept = []\nput = kept.append", "batch_end": "put(loss.item())"}
+LEFT = {**PUT, "epoch_end": "if sum(kept) < 1:\n    break"}
+
+
+@pytest.mark.parametrize(
+    ("slots", "names"),
+    [
+        ({**LOG, "batch_end": "log.write(f'{loss.item()}')"}, ["`loss` covers"]),  # not the file
+        ({**PUT, "epoch_end": "print(kept)"}, ["`kept`, `loss` cover"]),
+        (LEFT, []),  # which has the averages of all processes
+        ({**LEFT, "batch_end": "put(loss.item())\nprint(loss.item())"}, ["`loss` covers"]),
+    ],
+)
+def test_what_covers_one_share_is_named_and_nothing_else(slots: dict[str, str], names: list[str]) -> None:
+    plan = convert(script(**slots)).plan
+    told = [f.message for f in plan.findings if f.code == "METRIC-TRAIN"] if plan is not None else []
+    assert [message.partition(" only")[0] for message in told] == names
+
+
 @pytest.mark.parametrize(
     ("put", "codes"),
     [

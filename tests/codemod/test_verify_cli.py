@@ -39,7 +39,9 @@ def test_a_signal_leaves_no_scratch_folder(
     assert not any((tmp_path / "scratch").iterdir()) and signal.getsignal(signal.SIGTERM) == before
 
 
-@pytest.mark.parametrize(("gpus", "processes", "told"), [(0, "2", True), (0, "1", False), (2, "2", False)])
+@pytest.mark.parametrize(
+    ("gpus", "processes", "told"), [(0, "2", True), (0, "1", True), (2, "2", False), (1, "1", False)]
+)
 def test_without_a_gpu_none_can_be_asked_for(
     gpus: int, processes: str, told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

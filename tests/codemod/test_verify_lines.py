@@ -384,3 +384,48 @@ def test_a_number_that_is_divided_by_too_much_excuses_no_others(
     share, whole = (f"train.py:{n}" for n, line in enumerate(text.splitlines(), 1) if line.startswith("print("))
     assert said.spoken_of(share)
     assert bool(said.spoken_of(whole)) is loose
+
+
+MEASURES = """\
+def evaluate(batches):
+    right = 0
+    for x, y in batches:
+        x = x.to(device)
+        out = model(x)
+        right += (out - out.mean(0)).argmax(1).eq(model(x + 1).argmax(1)).sum().item()
+        model(x)
+    return right
+"""
+ELSEWHERE = "from elsewhere import evaluate"
+SHOWN = "right = evaluate(loader)\nprint('right', right)\nprint('other', len(loader))"
+
+
+@pytest.mark.parametrize("slots", [{"definitions": MEASURES}, {"from_imports": ELSEWHERE}])
+@pytest.mark.parametrize(
+    ("shown", "told"),
+    [
+        (SHOWN, [True, False]),
+        ("print('right', evaluate(loader))\nprint('other', 1)", [True, False]),
+        (f"{SHOWN}\nif right < 9:\n    break", [True, True]),  # by a decision all that follows may be another
+    ],
+)
+def test_what_is_measured_on_one_share_excuses_no_other_numbers(
+    tmp_path: Path, slots: dict[str, str], shown: str, told: list[bool]
+) -> None:
+    text = script(**slots, epoch_end=shown)
+    plan = convert(text).plan
+    assert plan is not None and "METRIC-LOCAL" in [f.code for f in plan.findings]
+    file = tmp_path / "train.py"
+    file.write_text(text)
+    said = announcements([(str(file), finding) for finding in plan.findings], tmp_path.resolve())
+    places = [n for n, line in enumerate(text.splitlines(), 1) if "print(" in line]
+    assert [bool(said.spoken_of(f"train.py:{n}")) for n in places] == told
+
+
+@pytest.mark.parametrize(("name", "told"), [("right", True), ("`", True), ("wrong", False)])
+def test_a_finding_of_several_lines_is_about_what_it_names(tmp_path: Path, name: str, told: bool) -> None:
+    file = tmp_path / "train.py"
+    file.write_text("def train(right, wrong):\n    print(1)\n    print(2)\n    print(right)\n")
+    finding = Finding("METRIC-TRAIN", Severity.NOTE, 2, f"`{name}` covers", "", also=(3,))
+    said = announcements([(str(file), finding)], tmp_path.resolve())
+    assert bool(said.spoken_of("train.py:4")) is told

@@ -125,6 +125,29 @@ def test_a_network_beside_the_model_that_each_process_would_draw_for_itself(slot
     assert "INIT-UNSEEDED" not in findings(script(setup="torch.manual_seed(0)", **slots))
 
 
+LOADS = """\
+def load(net, mode):
+    if mode == "resume":
+        print("again")
+    elif {test}:
+        net.load_state_dict(torch.load("m.pt"))
+"""
+TESTED = {
+    **EVALUATED,
+    "setup": "mode = sys.argv[1]",
+    "imports": "import sys",
+    "model": "model = Net().to(device)\nteacher = Net().to(device)",
+    "before": "load(teacher, 'test')\nload(model, mode)",
+}
+
+
+@pytest.mark.parametrize(("test", "told"), [('mode == "test"', False), ("len(sys.argv) > 2", True)])
+def test_a_network_that_a_function_loads_which_is_told_when(test: str, told: bool) -> None:
+    """What the other call of it is told says nothing of this one; what is the same for both does."""
+    text = script(**TESTED, definitions=LOADS.format(test=test))
+    assert ("INIT-UNSEEDED" in findings(text)) is told
+
+
 @pytest.mark.parametrize(
     "made",
     [

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from accelift_codemod.chance import seeds
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.effects import loads
+from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Key, Role, Value, key
 
@@ -117,8 +118,16 @@ class _Networks:
         if not isinstance(choice, ast.If):
             return False
         prepared = {key(item.value) for item in self.draft.blueprint.items.values()}
-        loads = [call for calls in (self.loads.get(one, []) for one in prepared) for call in calls]
-        return any(choice in index.ancestors(call) for call in loads)
+        others = [call for one in prepared for call in self.loads.get(one, []) if choice in index.ancestors(call)]
+        return any(call is not load for call in others) or (bool(others) and not self._is_told(choice))
+
+    def _is_told(self, choice: ast.If) -> bool:
+        """Whether each of several calls of a function says itself how a condition in it comes out: `mode == "test"`."""
+        function = self.facts.index.function(choice)
+        if function is None or len(self.resolver.sites(function)) < 2:
+            return False
+        bindings = (b for read in loads(choice.test) for b in self.resolver.bindings(read))
+        return any(b.how is How.PARAMETER for b in bindings)
 
     def _is_strange(self, call: ast.Call, model: Value) -> bool:
         """Whether a function that is not known is handed a network: it may load weights into it."""

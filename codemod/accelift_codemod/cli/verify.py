@@ -88,7 +88,7 @@ def command(
     """
     if output_file is not None and not output_file.absolute().parent.is_dir():
         raise click.UsageError(f"--output-file: there is no folder {output_file.parent}; make it first.")
-    if gpu and env_from is None and num_processes > 1 and not visible_gpus():
+    if gpu and env_from is None and not visible_gpus():
         raise click.UsageError("--gpu: no GPU is visible here; leave it out to run on the CPU")
     result = _converted(script, against, Options(target, shard_manual=shard_manual), quiet)
     assert result.output is not None

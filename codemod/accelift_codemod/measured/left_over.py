@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, How, Role, position, torch_ops
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.measured.shares import is_share
+from accelift_codemod.measured.steering import steers
 from accelift_codemod.plan import Finding, Severity
 
 _ROWS = (Layout.ROWS, Layout.BATCH)
@@ -25,7 +27,7 @@ def left_over(draft: Draft) -> Iterator[Finding]:
             left = next(((n, by) for n in loads if (by := _left_by(draft, loop, n)) is not None), None)
             if left is not None:
                 read, by = left
-                yield draft.finding(
+                found = draft.finding(
                     "METRIC-LOCAL",
                     Severity.ERROR,
                     read,
@@ -34,6 +36,7 @@ def left_over(draft: Draft) -> Iterator[Finding]:
                     "read the variable of this loop that was meant, or gather what the other one leaves with "
                     "accelerator.gather_for_metrics",
                 )
+                yield found if steers(draft, [read], saves=False) else replace(found, tells=(draft.facts.short(read),))
 
 
 def _is_of_rows(draft: Draft, read: ast.Name) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How, Role, files, library, paths
@@ -29,13 +29,15 @@ _CHECKPOINTS = frozenset({"torch.save", "torch.serialization.save"})
 _LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Raise)
 _KNOWN = frozenset({"torch", "torchvision", "numpy", "accelift", "accelerate"}) | sys.stdlib_module_names
 _LISTS = frozenset({"append", "appendleft", "extend", "insert"})
-_EMPTIES = frozenset({"clear", "reset"})
+_ENDS = frozenset({"clear", "reset", "close", "flush"})
 _STEPS = 4  # of functions that hand a file on
 
 
-def said_inside(draft: Draft, loop: BatchLoop, node: Loop, names: set[str]) -> dict[str, tuple[ast.AST, str]]:
-    """What of some variables an iteration tells, but for how many samples it has seen: where, and whether it `prints`,
-    `writes` or `records` it."""
+def said_inside(
+    draft: Draft, loop: BatchLoop, node: Loop, names: set[str], whole: Set[ast.AST | None]
+) -> dict[str, tuple[ast.AST, str]]:
+    """What of some variables an iteration tells, but for how many samples it has seen, and for what is made that of all
+    where it stands (`whole`): where, and whether it `prints`, `writes` or `records` it."""
     found: dict[str, tuple[ast.AST, str]] = {}
     step = draft.blueprint.handmade.get(loop)
     for function, inside in called.shares(draft, node, names).items():
@@ -47,6 +49,8 @@ def said_inside(draft: Draft, loop: BatchLoop, node: Loop, names: set[str]) -> d
     for call in (c for s in node.body for c in walk(s) if isinstance(c, ast.Call)):
         way = how(draft, call)
         for part in _told(draft, call, way) if way else ():
+            if not whole.isdisjoint((part, *draft.facts.index.ancestors(part))):
+                continue
             if isinstance(part, ast.Name) and is_content(draft, part, names):
                 made = _made_by(draft, part, call)
                 found.setdefault(draft.facts.short(made), (made, way))
@@ -96,7 +100,7 @@ def is_only_set(draft: Draft, call: ast.Call, read: ast.AST) -> bool:
         return draft.facts.resolver.callee(call) is None
     if not isinstance(call.func, ast.Attribute) or call.func.value is not read:
         return False
-    if not call.args and not call.keywords and call.func.attr in _EMPTIES:
+    if not call.args and not call.keywords and call.func.attr in _ENDS:
         return True
     method = draft.facts.resolver.callee(call)
     if not isinstance(method, FUNCTIONS):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from accelift_codemod.chance import seeds
 from accelift_codemod.chance.noise import drawn_order, noise
@@ -13,11 +14,13 @@ from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.following.held_outside import reads_elsewhere
+from accelift_codemod.following.onward import Read
 from accelift_codemod.measured.cuts import Cut
 from accelift_codemod.measured.left_over import left_over
 from accelift_codemod.measured.ordered import goes_by_batches
 from accelift_codemod.measured.steering import steers
-from accelift_codemod.measured.sums import containers, reads_after
+from accelift_codemod.measured.sums import Loop, containers, reads_after
 from accelift_codemod.measured.taken import ROWS
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -92,13 +95,18 @@ for x, y in test_loader:
                 remedy if chance else f"nothing has to be done; {remedy}",
             )
         for loop, local in draft.blueprint.local_loops.items():
-            yield draft.finding(
+            reads = _results(draft, loop)
+            results = f" ({', '.join(f'`{name}`' for name in reads)})" if reads else ""
+            found = draft.finding(
                 "METRIC-LOCAL",
                 Severity.ERROR,
                 _line(draft, loop),
-                f"the results of this loop are those of one process's share of the data, for {local.reason}",
+                f"the results of this loop{results} are those of one process's share of the data, for {local.reason}",
                 local.remedy,
             )
+            whole = isinstance(loop.node, ast.comprehension)
+            decides = steers(draft, [read for some in reads.values() for read in some], saves=False)
+            yield found if whole or decides else replace(found, tells=())  # nothing but what it sets
         for loop in (*draft.blueprint.cuts, *draft.blueprint.replicated):
             yield from self._joined_again(draft, loop)
         yield from self._handed_away(draft)
@@ -119,24 +127,25 @@ for x, y in test_loader:
                 continue  # what is made of the loader is known, or what a loop makes of that
             dealt = [v for v in resolver.values(read) if v.role is Role.LOADER and draft.blueprint.is_prepared(v)]
             if any(draft.blueprint.meets_prepared(read, v) for v in dealt):
-                yield draft.finding(
+                decides = steers(draft, [call], saves=False)
+                found = draft.finding(
                     "METRIC-LOCAL",
-                    Severity.WARNING,
+                    Severity.ERROR if decides else Severity.WARNING,
                     call,
                     f"nothing is known of `{draft.facts.segment(call.func)}`, which is given "
-                    f"`{draft.facts.segment(read)}`: what it computes is of one process's share of the data",
+                    f"`{draft.facts.segment(read)}`: what it computes is of one process's share of the data"
+                    f"{', and a decision depends on it' if decides else ''}",
                     "hand it a loader of its own, which is not prepared, or gather what it computes from",
                 )
+                taken = not isinstance(draft.facts.index.parents[call], ast.Expr)  # else it fills what it is given
+                yield replace(found, tells=()) if taken and not decides else found
 
     def _chance(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
         """An evaluation by every process that draws other random numbers on each, and on which a decision depends."""
         node = loop.node
         if isinstance(node, ast.comprehension):
             return
-        set_here = {name for statement in node.body for name in stores(statement)}
-        dealt = set() if isinstance(node, ast.While) else stores(node.target)
-        measured = sorted(set_here | containers(draft, node, set_here | dealt))
-        decisive = [name for name in measured if steers(draft, reads_after(draft, node, name), saves=False)]
+        decisive = [n for n in _measured(draft, node) if steers(draft, reads_after(draft, node, n), saves=False)]
         drawn = noise(draft, loop) if decisive else None
         ordered = drawn_order(draft, loop) if drawn is None and decisive else None
         drifts = ""
@@ -246,6 +255,25 @@ def _is_run_through(draft: Draft, call: ast.Call) -> bool:
     """Whether a loop goes through what a call makes."""
     around = [call, *draft.facts.index.ancestors(call)]
     return any(getattr(outer, "iter", None) in around for outer in around)
+
+
+def _measured(draft: Draft, node: Loop) -> list[str]:
+    """The variables that a loop sets, and those that hold what it fills."""
+    set_here = {name for statement in node.body for name in stores(statement)}
+    dealt = set() if isinstance(node, ast.While) else stores(node.target)
+    return sorted(set_here | containers(draft, node, set_here | dealt))
+
+
+def _results(draft: Draft, loop: BatchLoop) -> dict[str, list[Read]]:
+    """What a loop measures that is read after it, and where."""
+    node = loop.node
+    if isinstance(node, ast.comprehension):
+        return {}
+    found: dict[str, list[Read]] = {}
+    for name in _measured(draft, node):
+        if reads := (*reads_after(draft, node, name), *reads_elsewhere(draft, node, name)):
+            found[name] = [*reads]
+    return found
 
 
 def _line(draft: Draft, loop: BatchLoop) -> int:

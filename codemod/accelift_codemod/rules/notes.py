@@ -13,8 +13,11 @@ from accelift_codemod.chance.noise import in_making
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, torch_ops
 from accelift_codemod.facts.chance import NOT_DRAWN, SEEDS, drawn_from, of_distribution, own_generator
+from accelift_codemod.facts.gradients import off
 from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS, How
-from accelift_codemod.facts.tree import is_constant, walk
+from accelift_codemod.facts.tree import is_constant, targets, walk
+from accelift_codemod.following.onward import reached
+from accelift_codemod.measured.steering import steers
 from accelift_codemod.networks import gradient_hooks, modes, ready_networks
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -116,7 +119,7 @@ class Notes(Rule):
             for node in self._noise(draft, loop.body):
                 first.setdefault("noise of an evaluation", node)
         for call in draft.calls:
-            noisy = self._in_each_batch(draft, call) and self._draws(draft, call)
+            noisy = self._in_each_batch(draft, call) and self._draws(draft, call) and not _is_shown(draft, call)
             if noisy and not self._is_not_noise(draft, call, _role(draft, call)):
                 first.setdefault(_own_kind(draft, call), call)
         if "noise of its own" not in first:
@@ -255,7 +258,8 @@ class Notes(Rule):
         """The calls by which statements of a loop, or functions that they call, draw random numbers."""
         for node in self._run(draft, body):
             if _draws_in_place(node) or (self._draws(draft, node) and not self._is_same(draft, node)):
-                yield node
+                if not _is_shown(draft, node):
+                    yield node
 
     def _run(self, draft: Draft, body: Sequence[ast.stmt | ast.expr]) -> Iterator[ast.Call]:
         for statement in body:
@@ -371,6 +375,15 @@ class Notes(Rule):
         qualified = draft.facts.resolver.qualified(call.func) or ""
         module, _, name = qualified.rpartition(".")
         return name if module in ("torch.nn", "torch.nn.functional") else ""
+
+
+def _is_shown(draft: Draft, call: ast.Call) -> bool:
+    """Whether what a call draws without gradients leads to no loss, as samples that are made to be looked at: what is
+    kept in an attribute may."""
+    if not off(draft.facts.resolver, call) or steers(draft, [call], saves=False):
+        return False
+    statements = map(draft.facts.index.statement, reached(draft, [call]))
+    return not any(isinstance(t, ast.Attribute) for s in statements for t in targets(s))
 
 
 def _draws_in_place(call: ast.Call) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
@@ -82,24 +83,26 @@ for phase in ["train", "val"]:
             yield from estimates(draft, loop, made)
         place = left[0] if left else None
         if place is not None:
-            yield draft.finding(
+            measured = sorted({*sums, *kept, *averages})
+            decisive = [name for name in sums if decides(draft, node, sums[name][0])]
+            found = draft.finding(
                 "METRIC-LOCAL",
                 Severity.ERROR,
                 place,
-                "this loop trains in some passes and evaluates in others, and what it measures here is that of one "
-                "process's share",
+                f"this loop trains in some passes and evaluates in others, and what it measures ("
+                f"{', '.join(f'`{name}`' for name in measured)}) is that of one process's share",
                 "evaluate in a loop of its own, or gather what the results are computed from by "
                 "accelerator.gather_for_metrics",
             )
-            for name in sums:
-                if decides(draft, node, sums[name][0]):
-                    yield draft.finding(
-                        "COLL-RANKFLOW",
-                        Severity.ERROR,
-                        sums[name][0],
-                        f"`{name}` is measured on one process's share of the data, and a decision depends on it",
-                        remedy(draft, loop, sums[name][0]),
-                    )
+            yield found if decisive or decided else replace(found, tells=tuple(measured))
+            for name in decisive:
+                yield draft.finding(
+                    "COLL-RANKFLOW",
+                    Severity.ERROR,
+                    sums[name][0],
+                    f"`{name}` is measured on one process's share of the data, and a decision depends on it",
+                    remedy(draft, loop, sums[name][0]),
+                )
 
 
 def _keeps(draft: Draft, read: ast.Name) -> bool:

@@ -213,12 +213,12 @@ scheduler.step(running / len(loader))
                 "result is too small by a factor of about N",
                 "sum it across processes with accelerator.reduce before the division",
             )
-            yield replace(found, tells=True)
+            yield replace(found, tells=tuple(scaled))
         shown = (n for n in printed if n not in scaled and self._is_shown(draft, node, n))
         places: dict[str, ast.AST] = {name: kept[name] for name in shown}
         left = set() if loop.evaluates else local - set(kept) - set(others)
         divided = by_batch_size(draft, loop, node, {n for n in printed if adds_up(draft, loop, kept[n])})
-        made = (*(edits.values() if all(edits.values()) else ()), *whole.values())
+        made = (*(edits.values() if all(edits.values()) else ()), *averages.values(), *whole.values())
         summed = {edit.node for group in made for edit in group}  # over all processes
         for division in [d for d in divided if summed.isdisjoint(walk(d))][:1]:
             found = draft.finding(
@@ -229,12 +229,12 @@ scheduler.step(running / len(loader))
                 "the whole batch: on N processes the result is too small by a factor of about N",
                 "divide by the number of rows that there are, or sum it across processes with accelerator.reduce first",
             )
-            yield replace(found, tells=True)
+            yield replace(found, tells=(draft.facts.segment(division),))
         given = [n for part in parts_yielded(draft, node) if part not in yielding for n in loads(part)]
         last = {name: self._said_after(draft, node, name, [n for n in given if n.id == name]) for name in sorted(left)}
         places |= {name: read for name, read in last.items() if read is not None}
         whole_here = decided | set(others) | (set(kept) - set(own)) | filled_whole(draft, node, local)
-        said = said_inside(draft, loop, node, local - whole_here)
+        said = said_inside(draft, loop, node, local - whole_here, summed)
         ways = dict.fromkeys(places, "prints") | {name: how for name, (_, how) in said.items()}
         places |= {name: read for name, (read, _) in said.items() if name not in scaled and not whole.get(name)}
         told = {n.id for statements in entries.values() for n in loads(statements[0].target)}

@@ -26,8 +26,8 @@ class Announcement:
     place: str
     first: int
     last: int
-    tells: bool  # it only tells of a number: nothing is decided by it
-    names: tuple[str, ...] = ()  # what it speaks of, as the script has it
+    tells: bool  # it only tells of numbers: nothing is decided by them
+    names: tuple[str, ...] | None = None  # what it speaks of, besides what its statement sets; None: it does not say
 
     def has(self, place: str) -> bool:
         """Whether a place (`train.py:12`) is in the statement."""
@@ -50,7 +50,7 @@ class Announced:
         none if all are about others.
 
         One on a decision may be about anything. Another one is about what its own statement shows, and about what
-        statements show that what it names may flow into.
+        statements show that what it names, or what its statement sets, may flow into.
         """
         loose = [a for a in self.said if not a.tells]
         return sorted({a.code for a in loose or self.said if a in loose or a.has(place) or self._may_show(a, place)})
@@ -70,7 +70,7 @@ class Announced:
         file, _, number = place.rpartition(":")
         shown = _statement(self.trees.get(file), int(number)) if number.isdigit() else None
         stands = _statement(self.trees.get(one.place), one.first)
-        if shown is None or stands is None or not one.names:
+        if shown is None or stands is None or one.names is None:
             return True
         if one not in self._reached:
             self._reached[one] = self._showing.reached(one.place, stands, one.names)
@@ -108,10 +108,12 @@ def announcements(
     for path, finding in measured:
         statement = _statement(trees.get(names[path]), finding.line)
         first, last = _span(statement) if statement is not None else (0, 0)
-        spoken_of = tuple(dict.fromkeys(_NAMED.findall(finding.message)))
-        tells = finding.severity is Severity.NOTE or finding.tells
-        said.append(Announcement(finding.code, names[path], first, last, tells, spoken_of))
-        said += [Announcement(finding.code, names[path], line, line, tells) for line in finding.also]
+        tells = finding.severity is Severity.NOTE or finding.tells is not None
+        about = (
+            tuple(dict.fromkeys(_NAMED.findall(finding.message))) or None if finding.tells is None else finding.tells
+        )
+        said.append(Announcement(finding.code, names[path], first, last, tells, about))
+        said += [Announcement(finding.code, names[path], line, line, tells, about) for line in finding.also]
     return Announced(tuple(said), trees)
 
 

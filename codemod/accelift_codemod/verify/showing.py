@@ -15,6 +15,11 @@ _TELLS = frozenset(
     "debug info warning error critical exception print write log set_postfix set_postfix_str set_description "
     "set_description_str add_scalar add_scalars add_text add_histogram".split()
 )
+# Methods of tensors and texts that give something new, and put nothing of what they are told into it.
+_GIVES = frozenset(
+    "to type type_as view view_as reshape permute transpose expand repeat flatten squeeze unsqueeze argmax argmin eq "
+    "ne sum mean std max min norm topk softmax size item format join split replace".split()
+)
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LAMBDA = "<lambda>"
@@ -45,9 +50,11 @@ class Showing:
         self._fill()
 
     def reached(self, place: str, statement: ast.stmt, names: Iterable[str]) -> frozenset[Key] | None:
-        """What may hold what some expressions of a statement do; None if one of them is no expression."""
+        """What may hold what some expressions of a statement do, or what it sets (a loop: all that it runs); None if
+        one of them is no expression."""
         function = self._scopes.get(statement) if place in self._trees else None
-        queue: list[Key] = []
+        sets = (node for node in ast.walk(statement) if not isinstance(node, ast.Call))
+        queue = [key for node in sets for _, into in self._moves(node) for key in into]
         for name in names:
             try:
                 parsed = ast.parse(name, mode="eval").body
@@ -183,7 +190,8 @@ class Showing:
         given = [(i, None, a) for i, a in enumerate(call.args)] + [(-1, k.arg, k.value) for k in call.keywords]
         starred = any(isinstance(a, ast.Starred) for a in call.args)
         called = self._functions.get(name) or self._unknown
-        held = call.func.value if isinstance(call.func, ast.Attribute) and _teller(call) is None else None
+        fills = isinstance(call.func, ast.Attribute) and call.func.attr not in _GIVES and _teller(call) is None
+        held = call.func.value if fills else None  # type: ignore[attr-defined]
         kept = self._targets(held) if held is not None else ()
         if call.args or call.keywords:
             self._filled.update(kept)
