@@ -128,3 +128,55 @@ def test_what_takes_the_processes_apart_is_an_error(text: str) -> None:
 @pytest.mark.parametrize("text", ALIKE.values(), ids=ALIKE)
 def test_what_changes_alike_is_right(text: str) -> None:
     assert findings(text, "STATE-MAIN") == []
+
+
+COMMANDS = """\
+import argparse
+import torch
+from accelerate import Accelerator
+
+args = argparse.ArgumentParser().parse_args()
+
+
+def make_data():
+    torch.save({{}}, "data.pt")
+    print("done")
+
+
+class Trainer:
+    def __init__(self):
+        self.accelerator = Accelerator()
+
+    def fit(self):
+        self.accelerator.print("done")
+
+
+def train():
+    Trainer().fit()
+
+
+def main():
+    {body}
+
+
+main()
+"""
+ELSE = "if args.prepare:\n        make_data()\n    else:\n        "
+LEAVES = "if args.prepare:\n        make_data()\n        return\n    "
+
+
+@pytest.mark.parametrize(
+    ("body", "all_of_them"),
+    [
+        (f"{ELSE}train()", False),
+        (f"{LEAVES}train()", False),
+        (f"{LEAVES}accelerator = Accelerator()\n    train()", False),
+        ("if args.prepare:\n        make_data()\n    train()", True),
+        (f"{ELSE}make_data()\n        train()", True),
+        (f"accelerator = Accelerator()\n    {ELSE}train()", True),
+        (f"{ELSE}train()".replace("make_data()\n    else", "make_data()\n        train()\n    else"), True),
+    ],
+)
+def test_a_command_that_makes_no_accelerator_beside_one_that_does(body: str, all_of_them: bool) -> None:
+    text = COMMANDS.format(body=body)
+    assert [bool(findings(text, code)) for code in ("SAVE-RACE", "PRINT-ALL")] == [all_of_them] * 2

@@ -115,6 +115,25 @@ def test_a_model_is_wrapped_unless_another_way_of_sharing_it_out_is_set_up(made:
     assert bool(findings(text, "DDP-METHOD")) is wrapped
 
 
+ASKED = "if getattr(accelerator.state, 'fsdp_plugin', None) is not None:\n    print('sharded')"
+PRETRAINED = "from transformers import AutoModelForCausalLM"
+
+
+@pytest.mark.parametrize(("asked", "severity"), [(ASKED, "warning"), ("print('plain')", "error")])
+def test_a_script_that_asks_for_another_way_of_sharing_a_model_out(asked: str, severity: str) -> None:
+    """Every process has a part of it then, and saves it together with the others."""
+    text = script(
+        from_imports=PRETRAINED,
+        model="model = AutoModelForCausalLM.from_pretrained('m')",
+        before=asked,
+        after="model.save_pretrained('m')",
+    )
+    (method,) = findings(text, "DDP-METHOD")
+    (race,) = findings(text, "SAVE-RACE")
+    assert method.severity.value == severity
+    assert ("state_dict=accelerator.get_state_dict" in race.remedy) is (severity == "warning")
+
+
 PREPARE = "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)"
 SCALED = """\
 class Scaled(nn.Module):

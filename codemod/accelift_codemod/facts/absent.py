@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Set
+from functools import cached_property
 
 from accelift_codemod.facts.accelerate import AccelerateResolver, is_state
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.tree import is_constant
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 class Absent:
-    """Reads tests that ask whether there is an accelerator: `if accelerator is None:`."""
+    """Reads tests that ask whether there is an accelerator (`if accelerator is None:`), and those whose other arm makes
+    it: `if args.prepare: prepare() else: train()`."""
 
-    def __init__(self, resolver: AccelerateResolver) -> None:
+    def __init__(self, resolver: AccelerateResolver, timeline: Timeline) -> None:
         self.resolver = resolver
         self.index = resolver.index
+        self.timeline = timeline
 
     def at(self, node: ast.AST) -> bool:
         """Whether a node, in its function, is only come to without an accelerator."""
@@ -24,7 +29,7 @@ class Absent:
         for parent in self.index.ancestors(node):
             if isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test:
                 body = parent.body if isinstance(parent.body, list) else [parent.body]
-                if self._says(parent.test, child in body):
+                if self._says(parent.test, child in body) or self._is_made_beside(parent, child in body):
                     return True
             if isinstance(child, ast.stmt) and self._left_with(child):
                 return True
@@ -32,6 +37,35 @@ class Absent:
                 return False
             child = parent
         return False
+
+    def _is_made_beside(self, choice: ast.If | ast.IfExp, holds: bool) -> bool:
+        """Whether accelerators are only made where an `if` goes its other way: in its other arm, or below it, if the
+        arm leaves the function."""
+        if not isinstance(choice, ast.If) or not self._makers:
+            return False
+        arm, beside = (choice.body, choice.orelse) if holds else (choice.orelse, choice.body)
+        if isinstance(arm[-1], ast.Return):
+            block, place = self.index.block(choice)
+            beside = [*beside, *block[place + 1 :]]
+        inside = {function for statement in beside for function in self.timeline.runs(statement)}
+        if any(inside.intersection(self.timeline.runs(statement)) for statement in arm):
+            inside -= {function for statement in arm for function in self.timeline.runs(statement)}
+        return all(self._is_within(maker, beside, inside) for maker in self._makers)
+
+    def _is_within(self, maker: ast.Call, statements: list[ast.stmt], functions: Set[ast.AST]) -> bool:
+        """Whether a call stands in some statements, or in a function that they alone run."""
+        if any(one in statements for one in self.index.ancestors(maker)):
+            return True
+        function = self.index.function(maker)
+        sites = self.resolver.sites(function) if function in functions else []  # type: ignore[arg-type]
+        within = ({self.index.function(site), *self.index.ancestors(site)} for site in sites)
+        return function in functions and all(around & {*statements, *functions} for around in within)
+
+    @cached_property
+    def _makers(self) -> list[ast.Call]:
+        """The calls that make accelerators, or states of the processes."""
+        calls = self.index.calls
+        return [c for c in calls if any(is_state(v) and v.origin is c for v in self.resolver.values(c))]
 
     def _left_with(self, statement: ast.stmt) -> bool:
         """Whether an `if` before a statement in its block has left the function where there is an accelerator."""

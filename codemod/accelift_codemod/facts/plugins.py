@@ -26,6 +26,16 @@ def sets_up_another(resolver: Resolver) -> bool:
     return stored or any(not _perhaps_none(resolver, value) for value in given)
 
 
+def may_share_otherwise(resolver: Resolver) -> bool:
+    """Whether a script may be run so that FullyShardedDataParallel or DeepSpeed shares the model out: it has such a
+    setting, or asks for one that the launch config may have (`getattr(accelerator.state, "fsdp_plugin", None)`)."""
+    index = resolver.index
+    if any(index.attributes.get(name) for name in _SETTINGS) or sets_up_another(resolver):
+        return True
+    asked = (call.args[1] for call in index.calls if resolver.builtin(call.func) == "getattr" and len(call.args) > 1)
+    return any(map(_is_setting, asked)) or any(k.arg in _SETTINGS for call in index.calls for k in call.keywords)
+
+
 def _is_setting(key: ast.expr | None) -> bool:
     return isinstance(key, ast.Constant) and key.value in _SETTINGS
 

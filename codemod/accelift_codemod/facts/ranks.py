@@ -50,8 +50,8 @@ class Ranks:
     def __init__(self, resolver: AccelerateResolver) -> None:
         self.resolver = resolver
         self.index = resolver.index
-        self.absent = Absent(resolver)
         self.timeline = Timeline(resolver)
+        self.absent = Absent(resolver, self.timeline)
 
     def is_rank(self, node: ast.AST) -> bool:
         """Whether an expression is the number of this process."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.plugins import may_share_otherwise
 from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.values import Evidence, Role, Value, Values
 from accelift_codemod.facts.world import World
@@ -72,12 +73,13 @@ loss = model(batch)
                     continue
                 models = world.prepared(node.value, Role.MODEL) or world.prepared(node.value, Role.OBJECT)
                 if models and all(self._lacks(world, m, node.attr) for m in models) and not self._asks(world, node):
+                    shared = " (if neither FSDP nor DeepSpeed has it)" if may_share_otherwise(world.resolver) else ""
                     yield Finding(
                         self.code,
-                        self.severity,
+                        Severity.WARNING if shared else self.severity,
                         node.lineno,
-                        f"`{world.text(node)}`: on several processes the model is wrapped in DistributedDataParallel, "
-                        f"which has no `{node.attr}`",
+                        f"`{world.text(node)}`: on several processes the model is wrapped in "
+                        f"DistributedDataParallel{shared}, which has no `{node.attr}`",
                         "call it from forward if it trains, else on accelerator.unwrap_model(...)",
                     )
         for subscript in (n for n in walk(world.index.tree) if isinstance(n, ast.Subscript)):

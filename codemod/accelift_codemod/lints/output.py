@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts import files, library, paths, showing
+from accelift_codemod.facts.plugins import may_share_otherwise
 from accelift_codemod.facts.ranks import mentions_process, words
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role
@@ -196,6 +197,11 @@ accelerator.save(state, "checkpoint.pt")
             )
 
     def _remedy(self, world: World, call: ast.Call) -> str:
+        if self._may_be_sharded(world, call):
+            return (
+                "hand accelerator.unwrap_model(...).save_pretrained is_main_process=accelerator.is_main_process, "
+                "save_function=accelerator.save and state_dict=accelerator.get_state_dict(...), on every process"
+            )
         given = [*call.args, *(k.value for k in call.keywords)]
         inside = [n for g in given for n in walk(g) if isinstance(n, ast.Call)]
         together = next((n for n in inside if world.together.of(n) or world.together.verb(n) == "get_state_dict"), None)
@@ -213,6 +219,14 @@ accelerator.save(state, "checkpoint.pt")
         if world.qualified(call) in _SAVES:
             return "use accelerator.save, which only the main process does, or put it under a guard"
         return f"put it under `if {world.processes_at(call)}.is_main_process:`"
+
+    def _may_be_sharded(self, world: World, call: ast.Call) -> bool:
+        """Whether a prepared model saves itself of which each process may have a part: they do it together."""
+        func = call.func
+        if not isinstance(func, ast.Attribute) or func.attr not in ("save_pretrained", "push_to_hub"):
+            return False
+        models = world.prepared(func.value, Role.MODEL) or world.prepared(func.value, Role.OBJECT)
+        return bool(models) and may_share_otherwise(world.resolver)
 
     def _is_caught(self, world: World, call: ast.Call) -> bool:
         """Whether the script goes on if a folder is there already."""

@@ -86,6 +86,7 @@ def _finding(program: Program, unit: Unit, finding: Finding) -> Finding:
         remedy=_readable(unit, finding.remedy),
         evidence=_evidence(program, unit, finding.evidence),
         fix=tuple(_edit(program, unit, edit) for edit in finding.fix),
+        tells=None if finding.tells is None else tuple(_readable(unit, name) for name in finding.tells),
     )
 
 
