@@ -96,6 +96,13 @@ def test_in_a_function() -> None:
             },
             id="the order of labels",
         ),
+        pytest.param(
+            {
+                "setup": "sizes = [part.shape[1] for part in [torch.randn(2, 8)]]",
+                "model": "model = nn.ModuleList([nn.Linear(size, 3) for size in sizes])[0].to(device)",
+            },
+            id="how large it is",
+        ),
     ],
 )
 def test_no_settings(slots: dict[str, str]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from accelift_codemod.chance import seeds
 from accelift_codemod.chance.constants import is_often
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role
+from accelift_codemod.facts import Role, torch_ops
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.kinds import Kind
 from accelift_codemod.facts.own_values import SECONDS
@@ -81,6 +81,8 @@ def _set_by(draft: Draft, call: ast.Call, running: frozenset[ast.Call], timed: b
     def stop(node: ast.AST) -> bool:
         if timed and (isinstance(node, (ast.Dict, ast.JoinedStr)) or _keeps_others(draft, node)):
             return True  # a text, and what has settings beside the time
+        if isinstance(node, (ast.ListComp, ast.GeneratorExp)) and _is_form(node.elt):
+            return True
         if isinstance(node, ast.Call):
             return _holds(draft, node)
         # What is drawn for each batch goes into the losses: no number that is computed from these is a setting.
@@ -98,6 +100,13 @@ def _set_by(draft: Draft, call: ast.Call, running: frozenset[ast.Call], timed: b
             if any(is_within(draft, read, value) for value in switched_by(draft, node)) and _freezes(node):
                 return node, _FROZEN
     return None
+
+
+def _is_form(node: ast.expr) -> bool:
+    """Whether an expression is how large a tensor is, which says nothing of what is in it: `x.shape[1]`, `x.size()`."""
+    while isinstance(node, (ast.Subscript, ast.Call)):
+        node = node.value if isinstance(node, ast.Subscript) else node.func
+    return isinstance(node, ast.Attribute) and node.attr in torch_ops.ABOUT
 
 
 def _keeps_others(draft: Draft, node: ast.AST) -> bool:
