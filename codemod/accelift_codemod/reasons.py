@@ -59,6 +59,13 @@ REASONS = (
         "run them, a last line says so: a script may choose a trainer by a name that only its settings have.",
     ),
     Reason(
+        "ENTRY-BY-NAME",
+        "runs what trains by a name",
+        "Nothing in the file runs what trains but what looks a function up among its globals by a name that only shows "
+        "when the script runs (`globals()[name]()`, `eval(name)()`): it cannot be told which functions run, and with "
+        "which models, optimizers and loaders. A name that is written out is followed.",
+    ),
+    Reason(
         "LOOP-IN-CLASS",
         "trains inside a class",
         "The training loop is a method of a class whose attributes cannot be followed. They can where the script "

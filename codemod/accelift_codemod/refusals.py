@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod import unsharded
-from accelift_codemod.facts import BatchLoop, Facts, library, position
+from accelift_codemod.facts import BatchLoop, Facts, library, own_globals, position
 from accelift_codemod.facts.handmade.unknown import in_no_loop
 from accelift_codemod.facts.index import LOOPS, How, Index
 from accelift_codemod.facts.parts import BATCH_LIKE
@@ -154,6 +154,16 @@ def _structure(facts: Facts) -> None:
         name = function.name if function else ""
         if not facts.same_file(calls[0], facts.tree.body[-1]):  # the script evaluates, say
             raise _no_training(f": nothing in it is known to run {name}(), which trains, of a file that it imports")
+        asked = (node for node, by in own_globals.lookups(facts.resolver) if not isinstance(by, ast.Constant))
+        by_name = next(filter(facts.runs, asked), None)
+        if by_name is not None:
+            raise refuse(
+                "ENTRY-BY-NAME",
+                by_name.lineno,
+                f"`{facts.segment(by_name)}` is a function by a name that only shows when the script runs: it may be "
+                f"{name}(), which trains, and cannot be followed",
+                "call the functions by their names, or choose from a dict of them",
+            )
         raise refuse(
             "NO-ENTRY",
             calls[0].lineno,

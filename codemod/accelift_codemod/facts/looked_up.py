@@ -13,6 +13,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from accelift_codemod.facts import own_globals
 from accelift_codemod.facts.classes import Classes, is_class_method, is_static
 from accelift_codemod.facts.copying import Copier, around
 from accelift_codemod.facts.index import FUNCTIONS, MARK, Function, How, Index, parameters
@@ -67,7 +68,12 @@ class _Finder:
         self.members = members
         self.has_more = has_more
         self.calls: dict[ast.Call, tuple[_Maker | None, Sequence[str]]] = {}  # no names: of a library's module
-        self.read: dict[ast.Call, str] = {}  # look-ups in modules that have one class or function only
+        # Look-ups in modules that have one class or function only, and of what is written out among the own globals.
+        self.read: dict[ast.AST, str] = {
+            node: found
+            for node, name in own_globals.lookups(self.names)
+            if (found := own_globals.found(self.names, name))
+        }
         self.unclear: dict[ast.AST, str] = {}
         makers: list[_Maker] = []
         for lookup in self._lookups():
@@ -288,9 +294,12 @@ class _Copier(Copier):
     """Copies a tree, with calls of what may be looked up."""
 
     def __init__(self, finder: _Finder, changing: set[ast.AST]) -> None:
-        super().__init__({ast.Call: self._call}, changing)
+        super().__init__({ast.Call: self._call, ast.Subscript: self._subscript}, changing)
         self.finder = finder
         self.index = finder.index
+
+    def _subscript(self, node: ast.Subscript) -> ast.expr | None:
+        return ast.Name(self.finder.read[node], ast.Load()) if node in self.finder.read else None
 
     def _call(self, node: ast.Call) -> ast.expr | None:
         if node in self.finder.read:
