@@ -122,3 +122,13 @@ def test_a_loop_that_goes_on_while_a_share_says_so(test: str, codes: list[str]) 
     before = "batches = iter(loader)\nsteps = 0\nloss = torch.ones(1)"
     text = script(**{**NO_LOOP, "before": before, "after": loop})
     assert told(text) == codes
+
+
+CYCLE = "def cycle(loader):\n    while True:\n        for batch in loader:\n            yield batch\n"
+
+
+@pytest.mark.parametrize(("test", "codes"), [("loss.item() < 0.5", ["COLL-RANKFLOW"]), ("epoch > 0", [])])
+def test_a_batch_that_some_processes_leave_out(test: str, codes: list[str]) -> None:
+    slots = {"definitions": CYCLE, "before": "batches = cycle(loader)", "loop": "for step in range(4):"}
+    slots |= {"move": "x, y = next(batches)\nx, y = x.to(device), y.to(device)"}
+    assert told(script(**slots, batch_end=f"if {test}:\n    next(batches)")) == codes

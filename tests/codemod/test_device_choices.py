@@ -104,6 +104,19 @@ def test_what_code_chooses_that_never_runs_does_not_count() -> None:
     assert creation(text) == f"Accelerator(cpu=not args.cuda, {SPLIT})"
 
 
+def test_a_flag_that_asks_for_a_network_s_own_move() -> None:
+    own = "def cuda(self):\n        super().cuda()\n        self.mask = torch.ones(8).cuda()\n        return self"
+    network = f"class Masked(nn.Linear):\n    {own}\n"
+    move = "if not args.cpu:\n    x, y = x.cuda(), y.cuda()"
+    model = "model = Masked(8, 3)\nif not args.cpu:\n    model.cuda()"
+    text = with_options("", '"--cpu", action="store_true"', definitions=network, model=model, move=move)
+    assert creation(text) == f"Accelerator(cpu=args.cpu, {SPLIT})"
+    text = with_options(
+        "", '"--cpu", action="store_true"', definitions=network, model="model = Masked(8, 3)\nmodel.cuda()"
+    )
+    assert "cpu=" not in creation(text)
+
+
 @pytest.mark.parametrize(("move", "known"), [("if args.cuda:\n    x, y = x.cuda(), y.cuda()", True), ("", False)])
 def test_a_flag_for_more_than_the_device(move: str, known: bool) -> None:
     options = ('"--cuda", action="store_true"', '"--resume", default=""')

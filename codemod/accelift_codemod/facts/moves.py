@@ -272,7 +272,7 @@ class Moves:
         """
         found: list[Condition] = []
         sure, batches, networks = list[Condition](), list[Condition](), list[Condition]()
-        for move in self.running or self.all:
+        for move, call in ((m, c) for m in self.running or self.all for c in self._asked_for(m)):
             if move.kind == "type" or self.follows(move):
                 continue
             number = move.target is not None and (self.is_number(move.target) or self.numbered.holds(move.target))
@@ -280,14 +280,14 @@ class Moves:
             elsewhere = self.devices.cpu(move.target) if by_name else FALSE
             if elsewhere is None:
                 return None
-            guard = self.guard(move.call)
+            guard = self.guard(call)
             condition, only = TRUE, guard is None or self._only_moves(*guard)
             if guard is not None:
                 test = self.conditions.read(guard[0].test)
                 condition = test if guard[1] else negate(test)
                 if not self._about_devices(guard[0].test) and not only:
                     condition = TRUE
-            expression = self._conditional(move.call)
+            expression = self._conditional(call)
             if expression is not None:
                 condition = self.conditions.read(expression.test)
             found.append(both(condition, negate(elsewhere)))
@@ -308,6 +308,18 @@ class Moves:
         if len(distinct) == 1:
             return negate(distinct.pop())
         return FALSE if TRUE in distinct else None
+
+    def _asked_for(self, move: Move) -> list[ast.Call]:
+        """Where a move is asked for: itself, or the calls of the `cuda()` of a class of the script that it is in."""
+        if not self._is_own(move.call):
+            return [move.call]
+        calls = [c for c in self.index.methods.get("cuda", []) if c not in self.of and not self._is_own(c)]
+        return calls or [move.call]
+
+    def _is_own(self, call: ast.Call) -> bool:
+        """Whether a call stands in a method `cuda()` of a class of the script."""
+        function = self.index.function(call)
+        return getattr(function, "name", "") == "cuda" and isinstance(self.index.parents[function], ast.ClassDef)  # type: ignore[index]
 
     @cached_property
     def numbered_cpu(self) -> Condition | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from accelift_codemod.chance.moved import moving
 from accelift_codemod.draft import Draft
@@ -20,13 +20,22 @@ from accelift_codemod.measured.choices import SPELLED, choices, weighs_up
 from accelift_codemod.measured.pieces import alike, as_many, filled_apart, numbered, numbers
 from accelift_codemod.measured.same_tests import comes_out_alike, compares_alike, drops, reads_place
 from accelift_codemod.measured.shares import contents, local_names
-from accelift_codemod.measured.steering import acts, keeps_checkpoint, leaving_matters, meets, sets_group, updates
+from accelift_codemod.measured.steering import (
+    acts,
+    keeps_checkpoint,
+    leaving_matters,
+    meets,
+    sets_group,
+    takes_batch,
+    updates,
+)
 from accelift_codemod.measured.sums import Loop, containers
 from accelift_codemod.measured.switches import switched_by
 from accelift_codemod.measured.updates import changes, divides_a_sum
 from accelift_codemod.plan import Finding, Severity
 
 _OTHER_MODELS = "so would the update of the model: the processes would end with different ones"
+_OTHER_BATCHES = "some would take a batch that others leave: they go on with parts of different ones"
 _OTHER_LOSSES = "some would train on another loss than others"
 # What follows where drawn numbers decide.
 _OTHER_TRAINING = "and what trains is decided by them: some would train on one thing while others train on another"
@@ -109,7 +118,7 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
         elif weighs_numbers(draft, statement.test) and meets(draft, [*statement.body, *statement.orelse]):
             if stores(statement) & {*told}:
                 continue
-            yield _waits(draft, statement, statement.test, "go through a loader")
+            yield _meets(draft, statement, statement.test, [*statement.body, *statement.orelse])
         elif weighs_numbers(draft, statement.test) and acts(draft, [*statement.body, *statement.orelse], saves=False):
             yield _differs(draft, statement, statement.test, _OTHER_MODELS)
         elif (
@@ -143,7 +152,7 @@ def _spelled(draft: Draft, node: Loop, choice: ast.AST, local: set[str], kept: s
         elif not weighs_numbers(draft, test):
             continue
         elif meets(draft, parts):
-            yield _waits(draft, statement, test, "go through a loader")
+            yield _meets(draft, statement, test, parts)
         elif acts(draft, parts, saves=False) or _picks_update(draft, choice):
             yield _differs(draft, statement, test, _OTHER_MODELS)
         elif keeps_checkpoint(draft, parts) and not compares_alike(draft, node, test):
@@ -188,6 +197,12 @@ def _waits(draft: Draft, statement: ast.AST, test: ast.expr, what: str) -> Findi
         f"decide on a value that is the same everywhere ({averaging(draft, statement, test)}, or set_trigger and "
         "check_trigger)",
     )
+
+
+def _meets(draft: Draft, statement: ast.AST, test: ast.expr, parts: Sequence[ast.stmt | ast.expr]) -> Finding:
+    if takes_batch(draft, parts):
+        return _differs(draft, statement, test, _OTHER_BATCHES)
+    return _waits(draft, statement, test, "go through a loader")
 
 
 def layers_by_chance(draft: Draft) -> Iterator[Finding]:

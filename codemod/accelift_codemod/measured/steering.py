@@ -222,13 +222,25 @@ def _called(draft: Draft, call: ast.Call) -> list[Function]:
 
 
 def meets(draft: Draft, statements: Sequence[ast.stmt | ast.expr]) -> bool:
-    """Whether statements go through a loader that is shared out, in functions that they call, too: all processes have
-    to do that together."""
+    """Whether statements go through a loader that is shared out, or take a batch of it, in functions that they call,
+    too: all processes have to do that together."""
     for statement in statements:
         for part in (statement, *draft.blueprint.timeline.calls_into(statement)):
             loops = (draft.blueprint.loops[n] for n in walk(part) if n in draft.blueprint.loops)
             if any(map(draft.blueprint.shares_batches, loops)):
                 return True
+    return takes_batch(draft, statements)
+
+
+def takes_batch(draft: Draft, statements: Sequence[ast.stmt | ast.expr]) -> bool:
+    """Whether statements take a batch of a loader that is shared out, in functions that they call, too: `next(it)`."""
+    resolver = draft.facts.resolver
+    for part in (p for s in statements for p in (s, *draft.blueprint.timeline.calls_into(s))):
+        calls = (n for n in walk(part) if isinstance(n, ast.Call) and resolver.builtin(n.func) == "next")
+        batches = (v for call in calls for v in resolver.values(call) if v.role is Role.BATCH)
+        loaders = (loader for v in batches for inner in v.inner for loader in inner if loader.role is Role.LOADER)
+        if any(map(draft.blueprint.is_prepared, loaders)):
+            return True
     return False
 
 
