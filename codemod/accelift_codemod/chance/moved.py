@@ -31,13 +31,13 @@ def _drawing_share(draft: Draft, loop: BatchLoop, coin: ast.Call, home: str) -> 
         called = (s for f in draft.blueprint.timeline.calls_into(statement) for s in f.body)
         for call in (c for s in (statement, *called) for c in draft.facts.loops.own_calls(s)):
             same = call is not coin and stream(draft.facts.resolver, call) == home
-            alike = home not in SEEDS or _is_on_device(call) == _is_on_device(coin)
+            alike = home not in SEEDS or is_on_device(call) == is_on_device(coin)
             if same and alike and is_for_share(draft, loop, call):
                 return call
     return None
 
 
-def _is_on_device(call: ast.Call) -> bool:
+def is_on_device(call: ast.Call) -> bool:
     """Whether a call draws where a tensor is, or on a device that it is told: a GPU has a generator of its own."""
     like = isinstance(call.func, ast.Attribute) and call.func.attr.endswith(("_like", "_"))
     return like or any(k.arg == "device" for k in call.keywords)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Sequence
 
+from accelift_codemod.chance import apart
 from accelift_codemod.chance.moved import moving
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role
@@ -135,6 +136,8 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
             and not compares_alike(draft, node, statement.test)
         ):
             yield _keeps_another(draft, statement, statement.test)
+        elif weighs_numbers(draft, statement.test) and (draw := apart.drawn_apart(draft, node, statement)) is not None:
+            yield apart.differing(draft, statement, draw)
 
 
 def _spelled(draft: Draft, node: Loop, choice: ast.AST, local: set[str], kept: set[str]) -> Iterator[Finding]:
