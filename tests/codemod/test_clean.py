@@ -334,3 +334,92 @@ def test_an_empty_block_stays_whose_condition_may_do_more(test: str) -> None:
     optimizer = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
     after = converted(script(**slots, optimizer=f"if {test}:\n{WRAPPED}\n{optimizer}"))
     assert f"if {test}:\n    pass\n{optimizer}" in after
+
+
+PARAMETER = """\
+def train({signature}):
+    for x, y in loader:
+{moves}        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        {backward}
+        optimizer.step()
+"""
+MOVES = "        if use_cuda:\n            x, y = x.cuda(), y.cuda()\n"
+CALLED = {
+    "setup": "use_cuda = torch.cuda.is_available()",
+    "device": "",
+    "move": "",
+    "forward": "",
+    "backward": "",
+    "step": "",
+}
+
+
+def parameter(signature: str, call: str, moves: str = MOVES, backward: str = "loss.backward()") -> str:
+    definition = PARAMETER.format(signature=signature, moves=moves, backward=backward)
+    return script(main=True, definitions=definition, model="model = Net()", loop=call, **CALLED)
+
+
+@pytest.mark.parametrize(
+    ("signature", "call", "new_signature", "new_call"),
+    [
+        (
+            "loader, model, optimizer, use_cuda",
+            "train(loader, model, optimizer, use_cuda)",
+            "loader, model, optimizer, accelerator",
+            "train(loader, model, optimizer, accelerator)",
+        ),
+        (
+            "use_cuda, loader, model, optimizer, *, clip=1",
+            "train(use_cuda, loader, model, optimizer, clip=2)",
+            "loader, model, optimizer, accelerator, *, clip=1",
+            "train(loader, model, optimizer, accelerator, clip=2)",
+        ),
+        (
+            "loader, model, optimizer, use_cuda=False",
+            "train(loader, model, optimizer)",
+            "loader, model, optimizer, accelerator",
+            "train(loader, model, optimizer, accelerator)",
+        ),
+        (
+            "loader, model, optimizer, *, use_cuda",
+            "train(loader, model, optimizer=optimizer, use_cuda=use_cuda)",
+            "loader, model, optimizer, accelerator",
+            "train(loader, model, optimizer=optimizer, accelerator=accelerator)",
+        ),
+    ],
+)
+def test_a_parameter_that_only_asked_for_a_gpu_goes(
+    signature: str, call: str, new_signature: str, new_call: str
+) -> None:
+    output = converted(parameter(signature, call))
+    assert PARAMETER.format(signature=new_signature, moves="", backward="accelerator.backward(loss)") in output
+    assert f"        {new_call}\n" in output and ("use_cuda" not in output or "use_cuda" not in call)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("optimizer.step()", "optimizer.step()\n    return use_cuda"),  # still read
+        ("        optimizer.zero", "        print(use_cuda)\n        optimizer.zero"),
+        ("use_cuda):\n", "use_cuda):  # as main() says\n"),
+        ("use_cuda):\n", 'use_cuda):\n    """Train. Use the GPU if use_cuda holds."""\n'),
+    ],
+)
+def test_other_parameters_stay(old: str, new: str) -> None:
+    text = parameter("loader, model, optimizer, use_cuda", "train(loader, model, optimizer, use_cuda)")
+    assert old in text
+    assert "train(loader, model, optimizer, use_cuda, accelerator)" in converted(text.replace(old, new))
+
+
+def test_the_lines_of_a_call_stay_when_an_argument_goes() -> None:
+    call = "train(loader=loader, use_cuda=use_cuda,\n              model=model, optimizer=optimizer)"
+    output = converted(parameter("loader, model, use_cuda, optimizer", call))
+    assert (
+        "train(loader=loader,\n" in output and " model=model, optimizer=optimizer, accelerator=accelerator)" in output
+    )
+
+
+def test_a_parameter_that_was_unread_before_stays() -> None:
+    text = parameter("loader, model, optimizer, use_cuda", "train(loader, model, optimizer, use_cuda)", moves="")
+    assert "train(loader, model, optimizer, use_cuda, accelerator)" in converted(text)

@@ -304,7 +304,7 @@ def test_a_function_that_nothing_runs_is_given_the_accelerator_to_hand_on() -> N
     after = converted(trains(call, call, TRAINS + unused))
     assert (
         "def again(model, device, loader, optimizer, accelerator):\n"
-        "    train(model, device, loader, optimizer, accelerator)\n" in after
+        "    train(model, loader, optimizer, accelerator)\n" in after
     )
 
 

@@ -331,10 +331,19 @@ def remaining(items: Sequence[Any], kept: Sequence[Any], end: str) -> Sequence[A
         return items
     if any(_commented(item) for item in items if item not in kept):
         raise CannotRewrite("a comment stands beside an argument or parameter that goes")
-    found, last = list(kept), items[-1]
-    if found and found[-1] is not last:
+    found, last = list[Any](), items[-1]
+    for item in items:
+        if item in kept:
+            found.append(item)
+        elif found and _ends_line(item.comma) and not _ends_line(found[-1].comma):
+            found[-1] = found[-1].with_changes(comma=item.comma)
+    if found and kept[-1] is not last:
         found[-1] = found[-1].with_changes(comma=last.comma, **{end: getattr(last, end)})
     return found
+
+
+def _ends_line(comma: Any) -> bool:
+    return isinstance(comma, cst.Comma) and isinstance(comma.whitespace_after, cst.ParenthesizedWhitespace)
 
 
 def _plain(comma: Any) -> cst.Comma:

@@ -125,15 +125,18 @@ class _Transformer(cst.CSTTransformer):
         for edit, parenthesize in self.hits.get(id(original_node), ()):
             updated = OPERATIONS[edit.operation](updated, self._quoted(edit), parenthesize)
             if edit.operation in _PARTS_DROPPED:
-                self.dropped[id(updated)] = updated
+                part = (
+                    updated.name if edit.operation is Operation.DROP_PARAMETER else updated
+                )  # what others leave as it is
+                self.dropped[id(part)] = part
         kind = updated.__class__
         if self.dropped and kind in (cst.Import, cst.ImportFrom):
             return self._without_dropped(updated)
         if self.dropped and kind is cst.Call:
             kept = [a for a in updated.args if id(a.value) not in self.dropped]
             return updated.with_changes(args=remaining(updated.args, kept, "whitespace_after_arg"))
-        if self.dropped and kind is cst.Parameters:
-            return self._without_parameters(updated)
+        if self.dropped and kind is cst.FunctionDef:  # what is put among them goes by their places before
+            return updated.with_changes(params=self._without_parameters(updated.params))
         if kind in (cst.SimpleStatementLine, cst.SimpleStatementSuite):
             return _statement_list(updated, original_node)
         return updated
@@ -148,7 +151,7 @@ class _Transformer(cst.CSTTransformer):
         changes: dict[str, Any] = {}
         for name in ("params", "kwonly_params"):
             items = getattr(parameters, name)
-            kept = [p for p in items if id(p) not in self.dropped]
+            kept = [p for p in items if id(p.name) not in self.dropped]
             changes[name] = remaining(items, kept, "whitespace_after_param")
         if not changes["kwonly_params"] and isinstance(parameters.star_arg, cst.ParamStar):
             changes["star_arg"] = cst.MaybeSentinel.DEFAULT

@@ -6,7 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
+from accelift_codemod.devices import unread_parameters
 from accelift_codemod.draft import Draft, mentioned
 from accelift_codemod.facts import How, Scope
 from accelift_codemod.facts.conditions import TRUE, negate
@@ -27,7 +29,7 @@ _PREFIX = re.compile(rf"[^\W\d][\w›]*{MARK}")  # a file's name before that of 
 
 class Clean(Rule):
     """Removes `if use_cuda:` blocks that the conversion has emptied, choices whose arms it has made the same, variables
-    that only they read, and imports that it has left without a use. What was unused before stays.
+    and parameters that only they read, and imports that it has left without a use. What was unused before stays.
 
     `if use_cuda:` also goes from above moves to the accelerator's device: where it does not hold, that is the CPU, and
     they change nothing.
@@ -51,6 +53,7 @@ if use_cuda:
             draft.add(edit)
         while True:
             edits = [*self._empty_ifs(draft), *self._empty_functions(draft), *self._unread_variables(draft)]
+            edits = edits or [*unread_parameters.dropped(draft, _RULE, partial(self._is_pure, draft))]
             if not edits:
                 break
             for edit in edits:

@@ -1,0 +1,65 @@
+"""Parameters of functions that nothing reads any more: `use_cuda`, which only asked whether to move a batch."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+
+from accelift_codemod.draft import Draft, mentioned
+from accelift_codemod.facts.index import FUNCTIONS, Function, How
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.plan import Edit, Operation
+
+_UNREAD = "nothing reads it any more"
+
+
+def dropped(draft: Draft, rule: str, is_pure: Callable[[ast.expr], bool]) -> Iterator[Edit]:
+    """The edits that take such parameters out, at every call, too.
+
+    Args:
+        draft: the draft of the conversion.
+        rule: the code of the rule that takes them out.
+        is_pure: whether evaluating an expression does nothing but ask.
+    """
+    for function in draft.facts.index.functions if not draft.facts.processes.managed else ():
+        if not isinstance(function, FUNCTIONS) or isinstance(draft.facts.index.parents[function], ast.ClassDef):
+            continue
+        for parameter in (*function.args.args, *function.args.kwonlyargs):
+            if not _is_lost(draft, function, parameter) or not _is_all_told(draft, function, parameter.arg):
+                continue
+            given = [draft.facts.resolver.bind(c, function) for c in draft.facts.resolver.sites(function)]
+            values = [bound.get(parameter.arg) for bound in given if bound is not None]
+            told = [value for value in values if value is not None]
+            if len(values) < len(given) or not all(is_pure(v) and not _is_edited(draft, v) for v in told):
+                continue
+            yield draft.edit(rule, parameter, Operation.DROP_PARAMETER, _UNREAD)
+            yield from (draft.edit(rule, value, Operation.DROP_ARGUMENT, _UNREAD) for value in told)
+
+
+def _is_lost(draft: Draft, function: Function, parameter: ast.arg) -> bool:
+    """Whether a parameter was read before the conversion and is not any more."""
+    scope, name = draft.facts.index.scopes[function], parameter.arg
+    loads = draft.facts.loads(scope, name)
+    if not loads or not all(map(draft.gone, loads)) or draft.gone(parameter) or draft.edits_at(parameter):
+        return False
+    if [b.how for b in scope.bindings[name]] != [How.PARAMETER]:
+        return False
+    return not any(name in mentioned(e.code) for node in walk(function) for e in draft.edits_at(node))
+
+
+def _is_edited(draft: Draft, argument: ast.expr) -> bool:
+    return any(draft.edits_at(node) for node in walk(argument))
+
+
+def _is_all_told(draft: Draft, function: Function, name: str) -> bool:
+    """Whether all calls of a function are known, and nothing is said of a parameter that would stay behind."""
+    calls = draft.facts.resolver.sites(function)
+    if not calls or function.name in draft.facts.wanted or draft.facts.references(function):
+        return False
+    if function.decorator_list or draft.facts.is_twin(function) or function.args.kwarg or function.args.vararg:
+        return False
+    head = draft.facts.segment(function).split("\n")[: function.body[0].lineno - function.lineno]
+    if any("#" in text for text in (*head, *map(draft.facts.segment, calls))):
+        return False  # a comment may be about it
+    return re.search(rf"\b{name}\b", ast.get_docstring(function, clean=False) or "") is None
