@@ -76,6 +76,17 @@ def test_samples_that_meet_in_one_operation(loss: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kernel", "found"),
+    [
+        ("torch.exp(-torch.cdist(a, b) ** 2).mean()", ["LOSS-INBATCH"]),
+        ("torch.exp(-((a - b) ** 2).sum(1)).mean()", []),
+    ],
+)
+def test_samples_that_meet_in_a_lambda(kernel: str, found: list[str]) -> None:
+    assert said(f"kernel = lambda a, b: {kernel}\nloss = kernel(z, z) - 2 * kernel(z, model(x + 1))") == found
+
+
+@pytest.mark.parametrize(
     "loss",
     [
         "torch.addmm(torch.zeros(3), z, torch.ones(3, 3)).pow(2).mean()",

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from scripts import NO_BODY, NO_LOOP, REBOUND, TRAINS, convert, converted, findings, lifted, script, unchanged
+from scripts import (
+    NO_BODY,
+    NO_LOOP,
+    REBOUND,
+    TRAINS,
+    convert,
+    converted,
+    findings,
+    lifted,
+    script,
+    severities,
+    unchanged,
+)
 from test_trainers import DATA, lines, trainer
 
 LOADER = f"DataLoader({DATA}, batch_size=16)"
@@ -600,3 +612,52 @@ def test_an_optimizer_that_only_gets_its_state_back_trains_nothing() -> None:
 @pytest.mark.parametrize("loads", ["show(optimizer)", "optimizer.zero_grad()", "optimizer.step()"])
 def test_one_that_more_is_done_with_may_train(loads: str) -> None:
     assert findings(_either(loads)) == ["PREP-NO-POINT"]
+
+
+# ---- functions that others make, which keep what they are handed
+
+MADE = """\
+def make_step(model, optimizer):
+    print(sum(p.numel() for p in model.parameters()))
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model({}), y)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+"""
+STEPS = {**NO_LOOP, "epochs": "for epoch in range(2):", "loop": "for x, y in loader:"}
+
+
+def stepping(taken: str = "x", **slots: str) -> str:
+    moved = "step(x.to(device), y.to(device))"
+    slots = {"before": "step = make_step(model, optimizer)", **slots}
+    return script(**{**STEPS, "definitions": MADE.format(taken), "move": moved, **slots})
+
+
+@pytest.mark.parametrize("target", ["runtime", "accelerate"])
+@pytest.mark.parametrize("slots", [{}, {"before": "print(model)\nstep = make_step(model, optimizer)\nprint(model)"}])
+def test_objects_are_prepared_before_a_function_is_made_that_keeps_them(target: str, slots: dict[str, str]) -> None:
+    after = converted(stepping(**slots), target=target)
+    assert after.count("prepare(") == 1 and after.index("prepare(") < after.index("step = make_step(")
+
+
+def test_a_function_that_is_made_at_once_is_no_reason_to_prepare_early() -> None:
+    inner = MADE.format("x").replace("return step", "for x, y in loader:\n        step(x, y)")
+    text = script(
+        **NO_LOOP,
+        definitions=inner.replace("optimizer):", "optimizer, loader):"),
+        before="print(model)",
+        after="make_step(model, optimizer, loader)",
+    )
+    after = converted(text)
+    assert after.index("print(model)") < after.index("prepare(") < after.index("\nmake_step(model, optimizer, loader")
+
+
+@pytest.mark.parametrize(("taken", "told"), [("x[:4]", ["warning"]), ("x[:, :8]", [])])
+def test_what_a_made_function_does_is_seen(taken: str, told: list[str]) -> None:
+    text = stepping(taken).replace(", y)\n        loss.b", f", y{'[:4]' if told else ''})\n        loss.b")
+    assert severities(text, "BATCH-PLACES") == told

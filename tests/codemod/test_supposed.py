@@ -135,3 +135,25 @@ def test_prototypes_of_the_labels_that_a_batch_has(means: str) -> None:
 def test_what_is_looped_over_meets_nothing_by_itself(loss: str) -> None:
     text = script(from_imports="from other import weights", forward=f"optimizer.zero_grad()\nloss = {loss}")
     assert "LOSS-INBATCH" not in findings(text)
+
+
+CRITERION = """\
+class Criterion(nn.Module):
+    def forward(self, net, x, y):
+        z = net(x)
+        return {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "found"),
+    [
+        ("F.cross_entropy(z, y) + z.var(0).mean()", ["warning"]),
+        ("F.cross_entropy(z.softmax(0), y)", ["warning"]),
+        ("F.cross_entropy(z, y) + z.var(1).mean()", []),
+        ("F.cross_entropy(z.softmax(1), y)", []),
+    ],
+)
+def test_a_loss_that_runs_the_network_it_is_handed(loss: str, found: list[str]) -> None:
+    forward = "optimizer.zero_grad()\nloss = Criterion()(model, x, y)"
+    assert severities(script(definitions=CRITERION.format(loss), forward=forward), "LOSS-INBATCH") == found

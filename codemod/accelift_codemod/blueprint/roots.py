@@ -196,7 +196,8 @@ class Roots:
                         return None
                     if self._is_made(argument, search) or (argument, search.wanted) in self._bare:
                         self._bare.add((node, search.wanted))
-                    if call not in self.index.ancestors(argument):  # what `functools.partial` has kept for the call
+                    kept = call not in self.index.ancestors(argument)  # by `functools.partial`, for the call
+                    if kept or self.index.function(node) is not function:  # or by a function that it makes
                         self.copies.setdefault(argument)
                     found |= traced
             elif binding.how in (How.ASSIGN, How.WITH) and not binding.path and self._iterates(binding.value):

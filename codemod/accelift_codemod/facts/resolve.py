@@ -91,6 +91,8 @@ class Resolver(Classes):
         """
         if node is None:
             return ()
+        if self._sites is None:  # before anything is asked: a question that is open tells nothing of calls it leads to
+            self._sites = self._find_sites()
         final = self._values.get(node)
         if final is not None:
             return final

@@ -130,6 +130,8 @@ class Extents:
     def parameter(self, binding: Binding, asked: Callable[[ast.expr | None], Extent | None]) -> Extent | None:
         """What is so of a parameter in every call of its function."""
         function = self.index.parents[self.index.parents[binding.node]]
+        if isinstance(function, ast.Lambda):
+            return alike([asked(given) for given in self.resolver.handed(binding)])
         if not isinstance(function, FUNCTIONS):
             return None
         if self.takes_places(function):

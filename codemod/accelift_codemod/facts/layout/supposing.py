@@ -10,6 +10,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from accelift_codemod.facts.index import How
 from accelift_codemod.facts.layout.algebra import CURVING, FIXED, Environment, Frame, Layout, Shape, are_rows, tensor
 from accelift_codemod.facts.layout.calls import Calls
 from accelift_codemod.facts.layout.choosing import Choosing
@@ -133,7 +134,15 @@ class _Calls(Calls):
         values = self.resolver.values(call.func)
         if not values and isinstance(call.func, ast.Attribute):
             values = self.resolver.values(call.func.value)  # `model.encode_image(x)`
-        return _supposed(found) if _is_foreign(values) and _of_samples(arguments, keywords) else found
+        foreign = _is_foreign(values) and _of_samples(arguments, keywords)
+        return _supposed(found) if foreign or self._is_given(call.func, arguments, keywords) else found
+
+    def _is_given(self, func: ast.expr, arguments: list[Shape], keywords: dict[str, Shape]) -> bool:
+        """Whether samples are given to what nothing is known of but that a function gets it: `net`, in `forward(net,
+        x)` of a loss."""
+        bindings = self.resolver.bindings(func) if isinstance(func, ast.Name) else []
+        given = bool(bindings) and all(b.how is How.PARAMETER for b in bindings) and not self.resolver.values(func)
+        return given and _of_samples(arguments, keywords)
 
 
 def _is_foreign(values: Sequence[Value]) -> bool:
