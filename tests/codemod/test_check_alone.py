@@ -174,6 +174,7 @@ LEAVES = "if args.prepare:\n        make_data()\n        return\n    "
         ("if args.prepare:\n        make_data()\n    train()", True),
         (f"{ELSE}make_data()\n        train()", True),
         (f"accelerator = Accelerator()\n    {ELSE}train()", True),
+        (f"given = None\n    {ELSE.replace('args.prepare', 'given is not None')}given = Accelerator()", True),
         (f"{ELSE}train()".replace("make_data()\n    else", "make_data()\n        train()\n    else"), True),
     ],
 )

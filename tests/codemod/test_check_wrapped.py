@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.codemod.checks import findings, script
+from tests.codemod.checks import findings, marked, script
 
 FORWARD = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)"
 MADE_BY_NAME = """\
@@ -168,3 +168,58 @@ def test_what_is_set_on_the_wrapper_the_model_does_not_see(line: str, reported: 
     assert findings(script("accelift", **slots), "DDP-METHOD") == []
     before = script(**{**slots, "prepare": f"epoch = 1\n{line}\n{PREPARE}", "epoch": ""})
     assert "module" in line or findings(before, "DDP-METHOD") == []
+
+
+LOSSES = "losses = [F.cross_entropy(out, y), out.pow(2).mean()]"
+RETAINS = "for part in losses:\n    accelerator.backward(part, retain_graph=True){}"
+
+
+@pytest.mark.parametrize(
+    ("forward", "told"),
+    [
+        (f"out = model(x)\n{LOSSES}\n{RETAINS}", True),
+        (f"losses = model(x).unbind(1)\n{RETAINS.replace('part,', 'part.mean(),')}", True),
+        (f"out = model(x).detach().requires_grad_()\n{LOSSES}\n{RETAINS}\n    model(x)", False),
+        ("for part in (1, 2):\n    accelerator.backward(model(x).mean() * part, retain_graph=True){}", False),
+        ("accelerator.backward(F.cross_entropy(model(x), y), retain_graph=True){}", False),
+    ],
+)
+def test_several_rounds_of_a_loop_go_back_through_one_forward_pass(forward: str, told: bool) -> None:
+    text = script(forward="optimizer.zero_grad()\n" + forward.format("  # HERE" * told), backward="")
+    assert [f.line for f in findings(text, "DDP-TWOBWD")] == marked(text)
+    ours = script(library="accelift", forward="optimizer.zero_grad()\n" + forward.format(""), backward="")
+    assert findings(ours, "DDP-TWOBWD") == []
+
+
+GIVEN = """\
+import torch
+from accelerate import Accelerator
+
+
+class Trainer(torch.nn.Module):
+    def __init__(self, net{annotated}):
+        super().__init__()
+        self.accelerator = Accelerator()
+        self.net = net
+        self.optimizer = torch.optim.Adam(net.parameters())
+        self.net, self.optimizer = self.accelerator.prepare(self.net, self.optimizer)
+
+    def step(self, x):
+        self.accelerator.backward(self.net(x).mean())
+        self.accelerator.clip_grad_norm_(self.net.parameters(), 1.0)
+        self.optimizer.step()
+
+    def generate(self, x):
+        return {whole}.generate(x)
+
+    def restore(self, path):
+        net = self.accelerator.unwrap_model(self.net)
+        net.restore(path)
+"""
+
+
+@pytest.mark.parametrize("annotated", ["", ": Elsewhere"])
+@pytest.mark.parametrize(("whole", "told"), [("self.net", True), ("self.accelerator.unwrap_model(self.net)", False)])
+def test_a_trainer_that_is_given_a_network_of_which_nothing_is_known(annotated: str, whole: str, told: bool) -> None:
+    text = GIVEN.format(annotated=annotated, whole=whole)
+    assert [f.message.partition(":")[0] for f in findings(text, "DDP-METHOD")] == ["`self.net.generate`"] * told

@@ -8,8 +8,9 @@ from functools import cached_property
 
 from accelift_codemod.facts.accelerate import AccelerateResolver, is_state
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.timeline import Timeline
-from accelift_codemod.facts.tree import is_constant
+from accelift_codemod.facts.tree import is_constant, walk
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
@@ -29,7 +30,7 @@ class Absent:
         for parent in self.index.ancestors(node):
             if isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test:
                 body = parent.body if isinstance(parent.body, list) else [parent.body]
-                if self._says(parent.test, child in body) or self._is_made_beside(parent, child in body):
+                if self._says(parent.test, child in body) or self._is_made_beside((parent, child in body)):
                     return True
             if isinstance(child, ast.stmt) and self._left_with(child):
                 return True
@@ -38,18 +39,20 @@ class Absent:
             child = parent
         return False
 
-    def _is_made_beside(self, choice: ast.If | ast.IfExp, holds: bool) -> bool:
-        """Whether accelerators are only made where an `if` goes its other way: in its other arm, or below it, if the
+    @memoised
+    def _is_made_beside(self, way: tuple[ast.If | ast.IfExp, bool]) -> bool:
+        """Whether accelerators are only made where an `if` goes the other way: in its other arm, or below it, if the
         arm leaves the function."""
-        if not isinstance(choice, ast.If) or not self._makers:
-            return False
+        choice, holds = way
+        asked = (n for n in walk(choice.test) if isinstance(n, (ast.Name, ast.Attribute)))
+        if not isinstance(choice, ast.If) or not self._makers or any(map(self._is_accelerator, asked)):
+            return False  # it may have been handed one
         arm, beside = (choice.body, choice.orelse) if holds else (choice.orelse, choice.body)
         if isinstance(arm[-1], ast.Return):
             block, place = self.index.block(choice)
             beside = [*beside, *block[place + 1 :]]
         inside = {function for statement in beside for function in self.timeline.runs(statement)}
-        if any(inside.intersection(self.timeline.runs(statement)) for statement in arm):
-            inside -= {function for statement in arm for function in self.timeline.runs(statement)}
+        inside -= {function for statement in arm for function in self.timeline.runs(statement)}
         return all(self._is_within(maker, beside, inside) for maker in self._makers)
 
     def _is_within(self, maker: ast.Call, statements: list[ast.stmt], functions: Set[ast.AST]) -> bool:

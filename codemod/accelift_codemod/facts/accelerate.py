@@ -90,9 +90,9 @@ class _Calls(Calls):
         )
 
     def _declared(self, argument: ast.expr) -> Value:
-        """What something is by the annotation of a parameter, of which no call in sight tells what it is given."""
+        """What something is by the annotation of a parameter, of which no call in sight tells what it is given; or only
+        that it is the same parameter."""
         node: ast.AST | None = argument
-        unknown = Value(Role.OBJECT, argument)
         for _ in range(_MOST_STEPS):
             bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
             if isinstance(node, ast.Attribute):
@@ -102,9 +102,9 @@ class _Calls(Calls):
                 break
             if binding.how is How.PARAMETER:
                 role, declaration = self.resolver.annotated(getattr(binding.node, "annotation", None))
-                return Value(role, binding.node, declaration=declaration) if role is not Role.OBJECT else unknown
+                return Value(role, binding.node, declaration=declaration)
             node = binding.value
-        return unknown
+        return Value(Role.OBJECT, argument)
 
 
 class _Expressions(Expressions):

@@ -45,6 +45,18 @@ accelerator.backward(criterion(logits, targets) + penalty(features))
         for first in calls:
             if not self._retains(first):
                 continue
+            again = self._in_rounds(world, first)
+            if again is not None and not (world.library == "accelift" and world.together.verb(first)):
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    first.lineno,
+                    f"`{world.text(first)}` goes through `{world.text(again)}` in every round of a loop: what all but "
+                    "the first add to the gradients is not averaged, and the processes drift apart",
+                    "add the losses, and call accelerator.backward once",
+                    (Evidence(again.lineno, f"`{world.text(again)}` runs the prepared model, outside of the loop"),),
+                )
+                continue
             for second in calls:
                 if not self._follows(world, first, second):
                     continue
@@ -66,6 +78,20 @@ accelerator.backward(criterion(logits, targets) + penalty(features))
                         ),
                     )
                 break
+
+    def _in_rounds(self, world: World, call: ast.Call) -> ast.Call | None:
+        """The forward pass outside of a loop through which each of its rounds goes back."""
+        loop = next(iter(world.index.enclosing_loops(call)), None)
+        forwards = self._forwards(world, call) if loop is not None else set()
+        if loop is None or any(loop in world.index.ancestors(forward) for forward in forwards):
+            return None
+        known = {v.origin for forward in forwards for v in world.resolver.values(forward.func)}
+        for other in (n for n in walk(loop) if isinstance(n, ast.Call)):
+            if world.resolver.callee(other) is not None or any(
+                v.origin in known for v in world.resolver.values(other.func)
+            ):
+                return None  # which may run the model again
+        return min(forwards, key=position, default=None)
 
     def _retains(self, call: ast.Call) -> bool:
         return any(
