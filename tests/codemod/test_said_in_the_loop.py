@@ -411,6 +411,7 @@ LEFT = {**PUT, "epoch_end": "if sum(kept) < 1:\n    break"}
     [
         ({**LOG, "batch_end": "log.write(f'{loss.item()}')"}, ["`loss` covers"]),  # not the file
         ({**PUT, "epoch_end": "print(kept)"}, ["`kept`, `loss` cover"]),
+        ({"batch_end": "message = f'{len(x)} of {loss.item()}'\nprint(message)"}, ["`loss` covers"]),  # not `x`
         (LEFT, []),  # which has the averages of all processes
         ({**LEFT, "batch_end": "put(loss.item())\nprint(loss.item())"}, ["`loss` covers"]),
     ],

@@ -67,4 +67,4 @@ def test_objects_whose_names_only_begin_alike_are_all_named() -> None:
     plan = convert(text).plan
     assert plan is not None
     told = [f.message for f in plan.findings]
-    assert told == ["`self.meter`, `self.meters` cover only the share of the process that prints it"]
+    assert told == ["`self.meter`, `self.meters` cover only the share of the process that prints them"]

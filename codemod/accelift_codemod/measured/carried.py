@@ -17,8 +17,7 @@ from accelift_codemod.facts.tree import targets, walk
 from accelift_codemod.following.keys import parts_asked
 from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.decisions import is_content
-from accelift_codemod.measured.numbers import number_of
-from accelift_codemod.measured.shares import contents
+from accelift_codemod.measured.numbers import contents, number_of
 from accelift_codemod.measured.sums import Loop, Sets
 
 _SETS = (ast.Assign, ast.AugAssign, ast.Expr)

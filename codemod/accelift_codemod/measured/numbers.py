@@ -4,10 +4,11 @@ returns them."""
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from accelift_codemod.batches.compared import is_loss
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, How, Kind, Role, position
+from accelift_codemod.facts import BatchLoop, How, Kind, Role, position, torch_ops
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout
@@ -177,3 +178,14 @@ def _parts(draft: Draft, value: ast.expr, path: tuple[int | None, ...]) -> list[
     if isinstance(value, (ast.Tuple, ast.List)) and path[0] is not None and path[0] < len(value.elts):
         return _parts(draft, value.elts[path[0]], path[1:])
     return []
+
+
+def contents(draft: Draft, node: ast.AST) -> Iterator[ast.Name]:
+    """The variables that an expression reads, other than those of which it asks how large something of them is."""
+    if isinstance(node, ast.Name):
+        yield node
+    elif isinstance(node, ast.Call) and draft.facts.resolver.builtin(node.func) == "len":
+        return
+    elif not (isinstance(node, ast.Attribute) and node.attr in torch_ops.ABOUT):
+        for child in ast.iter_child_nodes(node):
+            yield from contents(draft, child)

@@ -18,7 +18,8 @@ from accelift_codemod.measured import called
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.averaging import averaging
 from accelift_codemod.measured.decisions import is_content
-from accelift_codemod.measured.shares import contents, named_after_samples
+from accelift_codemod.measured.numbers import contents
+from accelift_codemod.measured.shares import named_after_samples
 from accelift_codemod.measured.sums import Loop, Sets, adds_up
 
 _LOGS = frozenset({"wandb.log", "mlflow.log_metric", "mlflow.log_metrics"}) | library.HARMLESS_EVERYWHERE

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, Role, Value, paths, torch_ops
+from accelift_codemod.facts import BatchLoop, Role, Value, paths
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.keeping import keeps
@@ -17,6 +17,7 @@ from accelift_codemod.following.held_outside import root
 from accelift_codemod.measured import labels
 from accelift_codemod.measured.filling import FILLING, filled, keeping
 from accelift_codemod.measured.function_memory import kept_by_functions
+from accelift_codemod.measured.numbers import contents
 from accelift_codemod.measured.sums import Loop, bindings_of
 
 _TRAINED = frozenset({Role.MODEL, Role.OPTIMIZER, Role.SCHEDULER})
@@ -111,17 +112,6 @@ def _chosen(draft: Draft, test: ast.If, names: set[str]) -> set[str]:
         return set()
     statements = (s for outer in (*test.body, *test.orelse) for s in walk(outer) if isinstance(s, FILLING))
     return {name for statement in statements for name in filled(draft, statement, names, chosen=True)}
-
-
-def contents(draft: Draft, node: ast.AST) -> Iterator[ast.Name]:
-    """The variables that an expression reads, other than those of which it asks how large something of them is."""
-    if isinstance(node, ast.Name):
-        yield node
-    elif isinstance(node, ast.Call) and draft.facts.resolver.builtin(node.func) == "len":
-        return
-    elif not (isinstance(node, ast.Attribute) and node.attr in torch_ops.ABOUT):
-        for child in ast.iter_child_nodes(node):
-            yield from contents(draft, child)
 
 
 def _from(effects: Effects, node: Loop, names: set[str], whole: set[ast.AST]) -> set[str]:

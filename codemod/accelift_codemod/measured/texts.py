@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How
-from accelift_codemod.facts.effects import loads
+from accelift_codemod.measured.numbers import contents
 
 _MADE = frozenset({"format", "join"})
 _STEPS = 3  # of texts that are in others
@@ -28,7 +28,7 @@ def _within(draft: Draft, text: ast.Name, steps: int = _STEPS) -> list[str]:
     if not steps or not is_text(draft, text):
         return []
     made = [b.value for b in draft.facts.resolver.bindings(text) if b.value is not None]
-    reads = dict.fromkeys(read for value in made for read in loads(value) if read.id != text.id)
+    reads = dict.fromkeys(read for value in made for read in contents(draft, value) if read.id != text.id)
     return list(dict.fromkeys(n for read in reads for n in _within(draft, read, steps - 1) or [read.id]))
 
 

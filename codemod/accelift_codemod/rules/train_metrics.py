@@ -247,11 +247,12 @@ scheduler.step(running / len(loader))
             printed = [name for name in places if name not in holders]
             names = ", ".join(f"`{n}`" for n in printed)
             tells = " or ".join(sorted({ways[name] for name in printed}))
+            covers, what = ("covers", "it") if len(printed) == 1 else ("cover", "them")
             yield draft.finding(
                 "METRIC-TRAIN",
                 Severity.NOTE,
                 places[printed[0]],
-                f"{names} {'covers' if len(printed) == 1 else 'cover'} only the share of the process that {tells} it",
+                f"{names} {covers} only the share of the process that {tells} {what}",
                 "gather the values if the exact figure matters",
             )
 
