@@ -34,17 +34,20 @@ def convert_file(path: str | Path, options: Options, named: bool = True) -> File
     if _MARK not in data and (not named or data.strip()) and b"\0" not in data:
         if not named:
             return FileResult(shown, skipped=True)
-        from accelift_codemod import by_import  # late: most files are found in folders
-
-        if by_import.leads_to_torch(Path(path)):
-            return convert_bytes(data, shown, options, Path(path))
-        return guarded(shown, lambda: _foreign(shown, data), options.time_limit)
+        return guarded(shown, lambda: _without_torch(Path(path), shown, data, options), options.time_limit)
     return convert_bytes(data, shown, options, Path(path))
 
 
 def _may_train(result: FileResult) -> bool:
     """Whether there is a training in a file, whoever runs it."""
     return result.plan is not None and all(finding.code != "NO-TRAINING" for finding in result.plan.findings)
+
+
+def _without_torch(path: Path, shown: str, data: bytes, options: Options) -> FileResult:
+    """A file that the user named, and that does not mention torch, but may import what does."""
+    from accelift_codemod import by_import  # late: most files are found in folders
+
+    return convert_bytes(data, shown, options, path) if by_import.leads_to_torch(path) else _foreign(shown, data)
 
 
 def _foreign(shown: str, data: bytes) -> FileResult:
@@ -166,7 +169,7 @@ def _leave_to_imports(
         beside = results[i].skipped and (os.path.dirname(path) or ".") in around  # noqa: PTH120  (of every file)
         if beside and by_import.is_run(Path(path), stems) and by_import.leads_to_torch(Path(path)):
             looked_at = convert_file(path, options)
-            if not _needs_nothing(looked_at) or by_import.STARTS in read_bytes(path):
+            if not _needs_nothing(looked_at) or by_import.asks(Path(path)):
                 results[i] = looked_at  # else it need not be a script
 
 

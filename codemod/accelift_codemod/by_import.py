@@ -10,7 +10,7 @@ from accelift_codemod import remembered
 from accelift_codemod.source import BadSource, code_of
 
 _MARK = b"torch"
-STARTS = b"__main__"
+_STARTS = b"__main__"
 # A loop, or a call, that stands in no function: `engine.train()`, `model, loss = fit(args)`.
 _RUNS = re.compile(
     rb"^(?:(?:for|while)\b|(?!(?:def|class|from|import|async|return|print)\b)[A-Za-z_][^#(\n]*\()", re.MULTILINE
@@ -21,11 +21,20 @@ _IMPORTED = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([\w., \t]+)", re.MULTILIN
 def is_run(path: Path, stems: Collection[str]) -> bool:
     """Whether a file that does not mention torch may be a script that trains: it asks whether it is run, or runs what
     it has from one of the files that train, perhaps by way of another."""
+    return asks(path) or (_imports(path, stems) and _RUNS.search(_code(path)) is not None)
+
+
+def asks(path: Path) -> bool:
+    """Whether a file asks whether it is run."""
+    return _STARTS in _code(path)
+
+
+def _code(path: Path) -> bytes:
+    """The code of a file; none if there is none, or it is not to be read."""
     try:
-        data = code_of(path)
+        return code_of(path)
     except BadSource:
-        return False
-    return STARTS in data or (_imports(path, stems) and _RUNS.search(data) is not None)
+        return b""
 
 
 def _imports(path: Path, stems: Collection[str]) -> bool:
@@ -58,10 +67,7 @@ def _modules(file: Path, script: Path) -> Iterator[Path]:
 @remembered.remembered
 def _looked_at(file: Path) -> tuple[bool, tuple[str, ...]]:
     """Whether a file mentions torch, and what it imports."""
-    try:
-        text = code_of(file)
-    except BadSource:  # there is none, or it is not to be read
-        return False, ()
+    text = _code(file)
     lines = (part.split() for line in _IMPORTED.findall(text) for part in line.split(b","))
     names = dict.fromkeys(words[0].decode().strip(".") for words in lines if words)
     return _MARK in text, tuple(name for name in names if name)

@@ -90,9 +90,15 @@ class Notebook:
             content = json.loads(self.text)
         except ValueError as error:
             raise BadSource(path, 0, f"is not a notebook ({error})", "check the file") from None
+        except RecursionError:
+            raise BadSource(path, 0, "is not a notebook (it nests too deeply)", "check the file") from None
         if not isinstance(content, dict) or not isinstance(content.get("cells"), list):
             raise BadSource(path, 0, "is not a notebook of format 4", "open it in Jupyter and save it")
-        self.source = Source.decode(self._script().encode(), path)
+        try:
+            script = self._script().encode()
+        except UnicodeEncodeError:
+            raise BadSource(path, 0, "has halves of characters in its code", "check the file") from None
+        self.source = Source.decode(script, path)
 
     # ---- into a script
 
@@ -104,7 +110,10 @@ class Notebook:
             if kind is None or source is None or json.loads(self.text[slice(*kind)]) != "code":
                 continue
             value = json.loads(self.text[slice(*source)])
-            text = "".join(value) if isinstance(value, list) else str(value)
+            lines = value if isinstance(value, list) else [value]
+            if not all(isinstance(part, str) for part in lines):
+                raise BadSource(self.path, 0, f"is not a notebook (cell {number} has no text)", "check the file")
+            text = "".join(lines)
             indent = _INDENT.match(text)
             self.cells.append(Cell(number, text, *source, line + 1, indent[1] if indent else ""))
             parts.append(self._mark + self._plain(self.cells[-1].plain))

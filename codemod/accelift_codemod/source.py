@@ -7,16 +7,26 @@ import codecs
 import io
 import os
 import re
+import select
 import stat
 import tokenize
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _RETURN = re.compile(r"\r(?!\n)")
-_READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+_READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+_WAIT = 2.0  # seconds for what writes into a pipe to begin
+_MOST = 1 << 28  # bytes, more than a script has: a device may go on for ever
+_WIDE = (
+    (codecs.BOM_UTF32_LE, "UTF-32"),  # which begins as UTF-16 does
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
 _PIECE = 1 << 16  # bytes, more than nearly all scripts have
 
 
@@ -45,12 +55,18 @@ def read_bytes(path: str | Path) -> bytes:
     try:
         file = os.open(path, _READ)  # for every file of a tree: fewer system calls than `open`
         try:
+            regular = stat.S_ISREG(os.fstat(file).st_mode)
+            begun = b"" if regular else _awaited(file, str(path))
             data = os.read(file, _PIECE)
-            if len(data) < _PIECE and stat.S_ISREG(os.fstat(file).st_mode):
+            if regular and len(data) < _PIECE:
                 return data
-            pieces = [data]
+            pieces = [begun, data]
+            size = len(data)
             while data := os.read(file, len(pieces) * _PIECE):  # a pipe gives what is there, and then more
                 pieces.append(data)
+                size += len(data)
+                if size > _MOST:
+                    raise BadSource(str(path), 0, f"has more than {_MOST >> 20} MB", "no script has; check the path")
             return b"".join(pieces)
         finally:
             os.close(file)
@@ -58,6 +74,24 @@ def read_bytes(path: str | Path) -> bytes:
         raise BadSource(
             str(path), 0, f"cannot be read ({error.strerror})", "check the path and its permissions"
         ) from None
+
+
+def _awaited(file: int, path: str) -> bytes:
+    """Wait until a pipe or a device has something to read; what was read of it meanwhile.
+
+    Raises:
+        BadSource: nothing writes into the pipe.
+    """
+    if not hasattr(os, "O_NONBLOCK"):  # on Windows
+        return b""
+    begun = b""
+    if not select.select([file], [], [], _WAIT)[0]:
+        with suppress(BlockingIOError):  # what writes takes its time
+            begun = os.read(file, 1)
+            if not begun:
+                raise BadSource(path, 0, "is a pipe that nothing writes into", "start what writes into it first")
+    os.set_blocking(file, True)
+    return begun
 
 
 def code_of(path: Path) -> bytes:
@@ -107,8 +141,9 @@ class Source:
         if data[:200].lstrip()[:1] == b"{" and b'"nbformat"' in data and not path.endswith(".ipynb"):
             remedy = "give it a name that ends with .ipynb (by --stdin-filename, if it comes from stdin)"
             raise BadSource(path, 0, "is a notebook", remedy)
-        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise BadSource(path, 0, "is UTF-16, which Python does not read", "save it as UTF-8")
+        wide = next((name for mark, name in _WIDE if data.startswith(mark)), "")
+        if wide:
+            raise BadSource(path, 0, f"is {wide}, which Python does not read", "save it as UTF-8")
         if b"\0" in data:
             line = data.count(b"\n", 0, data.index(b"\0")) + 1
             raise BadSource(path, line, "contains a NUL byte", "this looks like a binary file")
@@ -122,6 +157,7 @@ class Source:
             ) from None
         try:
             text = data.decode(encoding)
+            kept = encoding.startswith("utf-8") or text.encode(encoding) == data
         except UnicodeDecodeError as error:
             if encoding.startswith("utf-8"):
                 raise _not_utf8(data, path) from None
@@ -132,6 +168,11 @@ class Source:
                 f"is not in its declared encoding {encoding} (byte 0x{data[error.start]:02x})",
                 "correct the coding cookie",
             ) from None
+        except (LookupError, UnicodeError):  # `hex`, which is none of texts
+            kept = False
+        if not kept:
+            problem = f"declares the encoding {encoding}, in which its text cannot be written back as it was"
+            raise BadSource(path, 1, problem, "save it as UTF-8")
         alone = _RETURN.search(text)
         if alone is not None:
             raise BadSource(

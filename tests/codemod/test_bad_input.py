@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from accelift_codemod import checker
+from accelift_codemod import checker, source
 from accelift_codemod.api import convert_bytes
 from accelift_codemod.cli import scripts
 from accelift_codemod.facts import Facts
 from accelift_codemod.options import Options
 from accelift_codemod.results import FileResult
-from accelift_codemod.source import Source, read_bytes
+from accelift_codemod.source import BadSource, Source, read_bytes
 from accelift_codemod.writing import write_together
 from cli_runs import CONVERTED, SCRIPT, accelift, convert, process, tree
 
@@ -65,6 +65,25 @@ BAD = {
         b'{"cells": [], "nbformat": 4}',
         ": is a notebook; give it a name that ends with .ipynb (by --stdin-filename, if it comes from stdin)",
     ),
+    "hex.py": (
+        b"# -*- coding: hex -*-\nimport torch\n",
+        ":1: declares the encoding hex, in which its text cannot be written back as it was; save it as UTF-8",
+    ),
+    "escapes.py": (
+        b"# -*- coding: unicode_escape -*-\nimport torch\n",
+        ":1: declares the encoding unicode_escape, in which its text cannot be written back as it was; "
+        "save it as UTF-8",
+    ),
+    "deep.ipynb": (b"[" * 100_000, ": is not a notebook (it nests too deeply); check the file"),
+    "nested.ipynb": (
+        b'{"nbformat": 4, "cells": [{"cell_type": "code", "source": [["import torch"]]}]}',
+        ": is not a notebook (cell 1 has no text); check the file",
+    ),
+    "halves.ipynb": (
+        b'{"nbformat": 4, "cells": [{"cell_type": "code", "source": "name = \'\\ud800\'"}]}',
+        ": has halves of characters in its code; check the file",
+    ),
+    "wider.py": ("import torch\n".encode("utf-32"), ": is UTF-32, which Python does not read; save it as UTF-8"),
     "wide.py": ("import torch\n".encode("utf-16"), ": is UTF-16, which Python does not read; save it as UTF-8"),
     "binary.py": (b"\x7fELF\x02\x01\0\0torch", ":1: contains a NUL byte; this looks like a binary file"),
     "deep.py": (
@@ -352,6 +371,51 @@ def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
     writer.start()
     assert read_bytes(tmp_path / "pipe") == SCRIPT.encode()
     writer.join()
+
+
+@pytest.mark.parametrize("begins", [0.0, 0.2])
+def test_a_pipe_may_begin_late(begins: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "_WAIT", 0.05)
+    os.mkfifo(tmp_path / "pipe")
+    holds = os.open(tmp_path / "pipe", os.O_RDWR)  # what writes has opened it
+    os.set_blocking(holds, False)
+
+    def write() -> None:
+        time.sleep(begins)
+        os.write(holds, SCRIPT.encode())
+        os.close(holds)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert read_bytes(tmp_path / "pipe") == SCRIPT.encode()
+    writer.join()
+
+
+def test_a_pipe_that_nothing_writes_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(source, "_WAIT", 0.05)
+    os.mkfifo("pipe.py")
+    Path("train.py").write_text(f"import pipe\n{SCRIPT}")
+    ran = convert("pipe.py", "train.py", "--write")
+    assert ran.code == 2
+    assert "pipe.py: is a pipe that nothing writes into; start what writes into it first" in ran.lines
+    assert Path("train.py").read_text() == f"import pipe\n{CONVERTED}"
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="has no such device")
+def test_a_device_that_goes_on_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "_MOST", 3 << 20)
+    with pytest.raises(BadSource, match="/dev/zero: has more than 3 MB; no script has; check the path"):
+        read_bytes("/dev/zero")
+
+
+def test_bad_files_beside_a_script_cost_it_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, (data, _) in BAD.items():
+        Path(name).write_bytes(data)
+    Path("train.py").write_text(SCRIPT)
+    assert convert("train.py", "--write").code == 0
+    assert Path("train.py").read_text() == CONVERTED
 
 
 def test_a_pipe_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
