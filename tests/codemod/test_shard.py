@@ -1085,6 +1085,13 @@ def test_a_state_for_as_many_rows_as_a_share_has(made: str, of_share: str) -> No
     assert f"h = begin({SPLIT})\n" in output and "told(size)\n" in output
 
 
+def test_a_state_is_told_to_need_shares_of_one_size() -> None:
+    plan = convert(script(**CARRY), shard_manual=True).plan
+    assert plan is not None
+    assumed = {edit.code: edit.assumes.text for edit in plan.edits if edit.rule == "SHARD" and edit.assumes}
+    assert assumed == {"{} // accelerator.num_processes": "the number of processes divides the batch size"}
+
+
 @pytest.mark.parametrize("made", OTHER_STATES)
 def test_a_state_for_other_rows(made: str) -> None:
     text = script(**CARRY | {"forward": CARRY["forward"].replace("begin(size)", made)})

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     help="Write converted scripts into this folder, with the project files that they import, placed as below the "
     "folder that all PATHs, and what they import, have in common.",
 )
-@click.option("--check", is_flag=True, help="Write nothing, print no diff; exit with 1 if something would change.")
+@click.option("--check", is_flag=True, help="Convert nothing, print no diff; exit with 1 if something would change.")
 @click.option(
     "--target",
     type=click.Choice(["runtime", "accelerate"]),

@@ -20,7 +20,7 @@ from accelift_codemod.rows.states import is_state
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "BATCHSIZE"
-_COUNTS = Assumption("the batch size counts samples here")
+_COUNTS = Assumption("the batch size counts samples here, and the number of processes divides it")
 _NUMBER = Assumption("this number counts the samples of a batch", Safety.UNSAFE)
 _FROM_TENSORS = "take the number of rows from the tensors that the function is given"
 

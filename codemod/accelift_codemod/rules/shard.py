@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.handmade.steps import Step
 from accelift_codemod.facts.index import MARK, position
-from accelift_codemod.plan import Edit, Finding, Need, Operation
+from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation
 from accelift_codemod.rules import Rule
 
 _RULE = "SHARD"
+_DIVIDES = Assumption("the number of processes divides the batch size")
 
 
 class Shard(Rule):
@@ -55,6 +56,7 @@ class Shard(Rule):
     code = _RULE
     name = "batches made by hand"
     required = True
+    assumptions = (_DIVIDES,)
     before = """\
 for i in range(0, len(X), 32):
     rows = order[i : i + 32]
@@ -80,6 +82,7 @@ for i in range(0, len(X), 32):
                     "a process computes its rows of the batch",
                     "{} // {accelerator}.num_processes",
                     need=Need.STRONG,
+                    assumes=_DIVIDES,
                 )
             made = {step.made or step.first: step.names, **step.again}
             for statement, variables in made.items():
