@@ -167,11 +167,19 @@ scheduler.step(running / len(loader))
         decided |= paced
         others = deciding(draft, node, local - set(kept))
         averages = made_whole(draft, loop, node, others, local, decided if all(edits.values()) else ())
-        for name, place in others.items():
+        for name in others:
             yield from averages[name]
             if averages[name]:
                 local = local - {name}
-            else:
+        unlike = local - decided if all(edits.values()) else local
+        yielding = yielded(draft, loop, node, unlike)
+        for made_of in yielding.values():
+            yield from made_of
+        taken = [*decisions(draft, node, unlike, others), *decisions_called(draft, node, unlike)]
+        yield from taken
+        lines = {found.line for found in taken}
+        for name, place in others.items():
+            if not averages[name] and place.lineno not in lines:  # else it is said what some processes would do
                 yield draft.finding(
                     "COLL-RANKFLOW",
                     Severity.ERROR,
@@ -179,12 +187,6 @@ scheduler.step(running / len(loader))
                     f"`{name}` is measured on one process's share of the data, and a decision depends on it",
                     f"average it across processes with {self._averaging(draft, node, name)} before it is used",
                 )
-        unlike = local - decided if all(edits.values()) else local
-        yielding = yielded(draft, loop, node, unlike)
-        for made_of in yielding.values():
-            yield from made_of
-        yield from decisions(draft, node, unlike, others)
-        yield from decisions_called(draft, node, unlike)
         printed = [name for name in own if name not in decided and name not in steering]
         halved = [name for name in printed if self._by_the_whole(draft, loop, node, kept[name])]
         known = [name for name in printed if adds_up(draft, loop, kept[name])]
