@@ -508,3 +508,34 @@ def test_a_variable_that_had_a_text_before_it_had_the_model(slots: dict[str, str
     output = converted(script(**slots, model=model))
     assert ("accelerator.save(accelerator.unwrap_model(model)" in output) is unwrapped
     assert "unwrap_model(it)" not in output
+
+
+KEEPER = """\
+class Average:
+    def __init__(self, model):
+        self.model = model
+        self.shadow = {n: p.clone() for n, p in self.model.named_parameters()}
+
+    def update(self):
+        for name, p in self.model.named_parameters():
+            self.shadow[name] = 0.9 * self.shadow[name] + 0.1 * p.detach()
+"""
+
+
+@pytest.mark.parametrize(
+    ("keeper", "later", "reads"),
+    [
+        (KEEPER, "", "in self.model.named_parameters():"),
+        (
+            f"{KEEPER}\n    def follow(self, other):\n        self.model = other\n",
+            "average.follow(model)",
+            "unwrap_model(",
+        ),
+    ],
+)
+def test_what_is_made_before_keeps_the_model_itself(keeper: str, later: str, reads: str) -> None:
+    text = script(definitions=keeper, before="average = Average(model)", batch_end="average.update()", after=later)
+    found = converted(text)
+    update = found[found.index("def update") :]
+    assert reads in update[: update.index("shadow")]
+    assert "Average(model)\n" in found

@@ -153,6 +153,27 @@ class Blueprint:
         found = self.facts.resolver.bindings(node)
         return any(b.how is How.PARAMETER and self._wraps(v) for b in found for v in self.facts.resolver.bound(b))
 
+    @memoised
+    def keeps_itself(self, node: ast.AST) -> bool:
+        """Whether an attribute holds a model that it was given before that was prepared: not what prepare gave back."""
+        if not isinstance(node, ast.Name) or "." not in node.id:
+            return False
+        owner = self.facts.index.scope(node).owner(node.id)
+        items = [item for model in self.prepared_models(node) if (item := self.item(model)) is not None]
+        if any((item.scope, item.name) == (owner, node.id) or item.target == node.id for item in items):
+            return False  # the variable that gets the prepared one
+        given = [b for b in self.facts.resolver.bindings(node) if self._gives_models(b)]
+        return bool(given) and all(map(self._comes_bare, given))
+
+    def _gives_models(self, binding: Binding) -> bool:
+        return any(self._kind(v) is Role.MODEL for v in self.facts.resolver.bound(binding))
+
+    def _comes_bare(self, binding: Binding) -> bool:
+        """Whether a binding is given prepared models, and each before that is prepared."""
+        models = self.prepared_models(binding.value) if binding.how is How.ASSIGN and not binding.path else ()
+        value = binding.value
+        return value is not None and bool(models) and not any(self.meets_prepared(value, m) for m in models)
+
     def _wraps(self, value: Value) -> bool:
         item = self.item(value)
         return item is not None and item.target != "" and item.value.origin is value.origin

@@ -123,7 +123,7 @@ with torch.no_grad():
         for name in (*draft.facts.reads(), *returned):
             if (not isinstance(name, ast.Call) and not isinstance(name.ctx, ast.Load)) or not draft.facts.runs(name):
                 continue
-            if draft.blueprint.is_itself(name):
+            if draft.blueprint.is_itself(name) or draft.blueprint.keeps_itself(name):
                 continue
             models = draft.blueprint.prepared_models(name)
             if not models:
