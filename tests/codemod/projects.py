@@ -51,8 +51,8 @@ SCRIPT = """\
 
 torch.manual_seed(0)
 loader = DataLoader(TensorDataset(torch.randn(8, 4), torch.zeros(8).long()), batch_size=4)
-model = {net}()
-{made}optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+{made}model = {net}()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 {prepared}{train}(model, loader, optimizer{accelerator})
 """
 MADE = """\

@@ -50,9 +50,9 @@ def test_in_main_it_is_laid_out_as_black_does() -> None:
     assert converted(script(main=True)) == lifted(main=True)
 
 
-def test_without_a_device_variable_it_stands_before_the_first_use() -> None:
+def test_without_a_device_variable_it_stands_before_what_trains() -> None:
     before = script(device="", model="model = Net().cuda()", move="x, y = x.cuda(), y.cuda()")
-    assert converted(before) == lifted(device="", model=f"model = Net()\n{CREATED}")
+    assert converted(before) == lifted(device="", model=f"{CREATED}\nmodel = Net()")
 
 
 def test_something_that_needs_it_earlier_brings_it_forward() -> None:

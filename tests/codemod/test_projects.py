@@ -850,3 +850,18 @@ def test_packages_seed_where_modules_of_them_are_imported(folder: Path, begin: s
     result = only()
     assert result.plan is not None
     assert [f.code for f in result.plan.findings if f.severity is Severity.ERROR] == codes
+
+
+def test_an_imported_file_downloads_before_there_is_an_accelerator_that_stays_on_the_cpu() -> None:
+    data = """\
+from torch.utils.data import DataLoader
+from torchvision import datasets
+
+loader = DataLoader(datasets.MNIST("data", download=True), batch_size=4)
+"""
+    own = script("from net import Net\nfrom engine import train").splitlines(keepends=True)
+    text = "".join("from data import loader\n" if line.startswith("loader") else line for line in own)
+    write({"train.py": text, "data.py": data, "net.py": MODEL, "engine.py": ENGINE})
+    assert "from data import loader\naccelerator = Accelerator(" in outputs("train.py")["train.py"]
+    plans = [m.plan for m in only().members if m.plan is not None]
+    assert [f.code for plan in plans for f in plan.findings if f.severity is not Severity.NOTE] == ["DL-RACE"]

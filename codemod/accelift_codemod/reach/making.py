@@ -47,7 +47,8 @@ class Making:
         weak = self.reach.at_home(e.node for e in self.reach.weak if self._may_use(e))  # type: ignore[misc]
         if self.reach.cpu != FALSE:  # else they may ask before there is an accelerator
             urgent = (e for e in self._risky() if not self._may_use(e) and e.by_state() is not None)
-            weak += self.reach.at_home(e.node for e in (*self.reach.stated, *urgent))  # type: ignore[misc]
+            asking = self.reach.at_home(e.node for e in (*self.reach.stated, *urgent))  # type: ignore[misc]
+            weak += filter(self._is_here, asking)  # an imported file runs before there can be an accelerator
         variable = self.reach.variable
         if variable is not None:
             block, at = self.index.block(self._outside_classes(variable.statements[0]))
@@ -63,6 +64,7 @@ class Making:
         elif strong:
             block = self._wide_enough(strong, weak)
             at = len(block)
+            weak += self._trained()
         else:  # a constructor: the object uses it later
             home = self.reach.home
             assert home is not None
@@ -103,6 +105,14 @@ class Making:
             )
         self._check_told(block, chosen)
         return block, chosen
+
+    def _trained(self) -> Iterator[ast.stmt]:
+        """Where the prepared models and optimizers are made: the accelerator is made before that, not in its midst."""
+        for group in self.reach.draft.blueprint.groups:
+            for item in group.items:
+                for statement in item.statements if item.kind is not Role.LOADER else ():
+                    if self.index.function(statement) is self.reach.home and self._is_here(statement):
+                        yield statement
 
     def _check_told(self, block: list[ast.stmt], chosen: int) -> None:
         """Refuse a device that is chosen before or after the accelerator is made, by what is set in between."""
@@ -266,8 +276,8 @@ class Making:
                 floor = max(floor, i + 1)
         return floor
 
-    def _is_here(self, statement: ast.stmt) -> bool:
-        return self.facts.same_file(statement, self.reach.site)
+    def _is_here(self, node: ast.AST) -> bool:
+        return self.facts.same_file(node, self.reach.site)
 
     def _parses(self, statement: ast.stmt) -> bool:
         """Whether a statement reads the command line: `--help` should not start processes' groups."""
