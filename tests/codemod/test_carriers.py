@@ -42,6 +42,15 @@ def test_a_list_that_has_another_name(before: str, name: str, test: str, main: b
     assert told(text) == []
 
 
+def test_a_name_that_every_iteration_gives_a_list() -> None:
+    named = 'seen = history["loss"]\nseen.append(loss.item())'
+    slots = {"before": 'history = {"loss": []}', "batch_end": named}
+    text = script(**slots, epoch_end=stopping('history["loss"][-1] < 0.5'))
+    assert f"seen.append({AVERAGED})" in added(text)
+    assert told(text) == []
+    assert told(script(**slots)) == []
+
+
 def test_another_entry_is_another_list() -> None:
     before = 'history = {"loss": [], "epochs": []}\nseen = history["loss"]'
     text = script(before=before, batch_end="seen.append(loss.item())", epoch_end=stopping('len(history["epochs"]) > 9'))

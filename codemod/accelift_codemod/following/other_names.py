@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How
+from accelift_codemod.facts.keeping import PUTS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.following.onward import Read, function_of, object_reads
 
@@ -15,14 +16,16 @@ _HOLDS = (ast.Assign, ast.List, ast.Tuple, ast.Dict)
 
 
 def reads_by_others(draft: Draft, node: ast.AST, name: str) -> Iterator[Read]:
-    """Where the object in a variable that a loop fills, and does not bind, gets another name, or is read by the one
-    that it had before."""
+    """Where the object in a variable that a loop fills gets another name before or after it, or is read by the one that
+    it had: `losses = history["loss"]`, perhaps in every iteration."""
     owner = draft.facts.index.scope(node).owner(name)
     bindings = owner.bindings.get(name, []) if owner is not None else []
-    inside = {node, *walk(node)}
-    if owner is None or any(b.node in inside for b in bindings):
+    inside = {node, *walk(node)} if owner is not None else set()
+    bound = [b for b in bindings if b.node in inside]
+    loads = draft.facts.loads(owner, name) if owner is not None else []
+    if bound and not any(_puts(draft, load) for load in loads if load in inside):
         return
-    for load in draft.facts.loads(owner, name):
+    for load in () if bound else loads:
         if load not in inside and _hands_on(draft, load):
             yield load
     for binding in bindings:
@@ -30,6 +33,14 @@ def reads_by_others(draft: Draft, node: ast.AST, name: str) -> Iterator[Read]:
         if binding.how is How.ASSIGN and not binding.path and isinstance(held, _HELD):
             own = {*walk(held)}
             yield from (read for read in object_reads(draft, held) if read not in inside and read not in own)
+
+
+def _puts(draft: Draft, load: ast.Name) -> bool:
+    """Whether something is put into the object that a variable holds: `losses.append(...)`, `losses[k] = ...`."""
+    part = draft.facts.index.parents[load]
+    if isinstance(part, ast.Subscript):
+        return part.value is load and isinstance(part.ctx, ast.Store)
+    return isinstance(part, ast.Attribute) and part.attr in PUTS
 
 
 def _hands_on(draft: Draft, load: ast.Name) -> bool:
