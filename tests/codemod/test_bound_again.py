@@ -109,6 +109,85 @@ def test_a_parameter_may_have_gone_elsewhere_before_it_is_moved(looks: str) -> N
     assert unchanged(fit(looks, imports="from torchinfo import summary")).code == "PREP-NO-POINT"
 
 
+MAKES = """\
+def fit(net, data, fast=True):
+    {first}
+    for x, y in data:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        F.cross_entropy(net(x), y).backward()
+        optimizer.step()
+
+
+def freeze(net):
+    net.layer.bias.requires_grad_(False)
+    return net
+"""
+
+
+def makes(first: str, **slots: str) -> str:
+    return script(definitions=MAKES.format(first=indent(first, "    ").lstrip()), **{**NO_LOOP, **slots})
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "net = torch.compile(net)",
+        "if fast:\n    net = torch.compile(net)",
+        "net = torch.compile(net) if fast else net",
+        "try:\n    net = torch.compile(net)\nexcept RuntimeError:\n    pass",
+        "net = torch.jit.script(net)",
+        "net = net.double()",
+        "net = freeze(net)",
+    ],
+)
+def test_a_function_prepares_what_it_makes_of_a_parameter(first: str) -> None:
+    """Once it is made: whoever called has the bare one, whose parameters are the same."""
+    text = converted(makes(first, after="fit(model, loader)"))
+    assert indent(first, "    ") in text
+    assert "\n    net = accelerator.prepare(net)\n    for x, y in data:" in text
+    assert "optimizer, loader = accelerator.prepare(optimizer, loader)" in text
+
+
+@pytest.mark.parametrize(
+    ("first", "slots"),
+    [
+        ("for n in range(2):\n    net = torch.compile(net)", {}),  # it compiles what it has compiled
+        (
+            "for x, y in data:\n    optimizer.zero_grad()\n    F.cross_entropy(net(x), y).backward()\n"
+            "    optimizer.step()\nnet = torch.compile(net)",
+            {},
+        ),
+        (
+            "net = torch.compile(net)",
+            {"after": "with torch.no_grad():\n    for x, y in loader:\n        print(model(x))"},
+        ),
+    ],
+)
+def test_a_parameter_that_is_used_as_it_was_too(first: str, slots: dict[str, str]) -> None:
+    after = f"fit(model, loader)\n{slots.get('after', '')}"
+    assert unchanged(makes(first, after=after)).code == "PREP-NO-POINT"
+
+
+@pytest.mark.parametrize(
+    ("between", "moved"),
+    [("", False), ("print(model)", False), ("print(model(torch.ones(2, 8, device=device)))", True)],
+)
+def test_what_happens_to_a_network_before_the_function_that_prepares_it(between: str, moved: bool) -> None:
+    main = f"""
+def main():
+    model = Net().to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    {between or "pass"}
+    fit(model, optimizer, loader)
+
+
+"""
+    definitions = MAKES.format(first="net = torch.compile(net)").replace("fit(net, data", "fit(net, optimizer, data")
+    parts = {**NO_LOOP, "model": "", "optimizer": "", "definitions": definitions + main, "after": "main()"}
+    assert ("Net().to(device)" in converted(script(**parts))) == moved
+
+
 @pytest.mark.parametrize(
     ("slot", "made", "remedy"),
     [

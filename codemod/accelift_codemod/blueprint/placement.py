@@ -14,7 +14,7 @@ from accelift_codemod.blueprint.containers import filled, holds, keeps, may_be
 from accelift_codemod.blueprint.later_names import LaterNames
 from accelift_codemod.blueprint.on_the_spot import made_on_the_spot
 from accelift_codemod.blueprint.peeks import Peeks
-from accelift_codemod.blueprint.rebinding import gives_itself, holds_already
+from accelift_codemod.blueprint.rebinding import gives_itself, holds_already, taken_on
 from accelift_codemod.blueprint.roots import Roots
 from accelift_codemod.facts import BatchLoop, Facts, Function, How, Role, Scope, Value, position
 from accelift_codemod.facts.effects import loads
@@ -152,6 +152,8 @@ class Placement:
         if scope.is_class:
             bindings = [b for b in bindings if not holds_already(self.facts, b)] or bindings
         bindings = [b for b in bindings if not gives_itself(self.resolver, b)] or bindings
+        if taken_on(self.resolver, scope, name, kind.value):
+            bindings = [b for b in bindings if b.how is not How.PARAMETER] or bindings
         if any(b.how is How.PARAMETER for b in bindings):
             raise refuse(
                 "PREP-NO-POINT",

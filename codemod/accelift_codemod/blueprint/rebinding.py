@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from accelift_codemod.facts import Facts, library
+from accelift_codemod.facts import Facts, Role, library
+from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, Index, Scope
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
@@ -163,6 +164,25 @@ def holds_already(facts: Facts, binding: Binding, depth: int = 0) -> bool:
 def _is_itself(binding: Binding, inner: ast.expr | None) -> bool:
     """Whether the inner one of what a variable is bound to is that variable."""
     return inner is not binding.value and isinstance(inner, ast.Name) and inner.id == binding.name
+
+
+def taken_on(resolver: Resolver, scope: Scope, name: str, kind: str) -> bool:
+    """Whether a function binds a parameter to what it makes of it, its own from there on: `net = torch.compile(net)`.
+
+    Not if it only moves it, or may be handed what it has made of it before; loaders are another matter.
+    """
+    function, bindings = scope.node, scope.bindings[name]
+    again = [b for b in bindings if b.how is not How.PARAMETER]
+    if kind == Role.LOADER.value or len(again) == len(bindings) or not isinstance(function, FUNCTIONS):
+        return False
+    if all(is_again(resolver, b) for b in again):
+        return False
+    for value in (b.value if b.how is How.ASSIGN else None for b in again):
+        if value is None or resolver.index.enclosing_loops(value) or name not in {n.id for n in loads(value)}:
+            return False
+    given_back = any(name in {n.id for n in loads(statement)} for statement in resolver.returns(function))
+    sites = resolver.sites(function)
+    return not given_back or (len(sites) == 1 and not resolver.index.enclosing_loops(sites[0]))
 
 
 def is_asked(resolver: Resolver, name: ast.Name) -> bool:

@@ -21,6 +21,7 @@ from accelift_codemod.blueprint.rebinding import (
     kept_once,
     only_kept,
     stays,
+    taken_on,
     unwrapped,
 )
 from accelift_codemod.blueprint.short_names import is_short
@@ -238,7 +239,8 @@ class Roots:
                 found |= before or ({(owner, node.id)} if moved is None else moved)
             else:
                 return None
-        return found
+        own = (owner, node.id)
+        return {own} if own in found and taken_on(self.resolver, *own, search.wanted[1]) else found
 
     def _choice(self, node: ast.expr, search: _Search) -> set[tuple[Scope, str]] | None:
         """The variables that an expression takes the object from: `loaders[phase]`, `a if train else b`."""

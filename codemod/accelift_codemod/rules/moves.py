@@ -10,12 +10,12 @@ from accelift_codemod.blueprint.rebinding import RETURNS_SELF
 from accelift_codemod.devices import spelled as spelled_devices
 from accelift_codemod.devices.besides import acts
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, Value, library, written
+from accelift_codemod.facts import Role, Value, library, position, written
 from accelift_codemod.facts.effects import assignments
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.moves import Move
 from accelift_codemod.facts.touching import Touching
-from accelift_codemod.facts.tree import is_spelled_out
+from accelift_codemod.facts.tree import is_spelled_out, walk
 from accelift_codemod.networks.given_layers import gains
 from accelift_codemod.plan import DEALT, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -156,7 +156,7 @@ for x, y in loader:
                 self._may_leave(draft, call, value) for call in draft.facts.moves.away if draft.facts.runs(call)
             )
             return not left and not gains(draft, value)
-        return _last_minded(draft, value) < move.call.lineno
+        return _last_minded(draft, value) < move.call.lineno and not _minded_where_moved(draft, move, value)
 
     def _may_leave(self, draft: Draft, call: ast.Call, value: Value) -> bool:
         """Whether a call that moves something away may move a model, so that it has to be moved back."""
@@ -382,6 +382,21 @@ def _last_minded(draft: Draft, value: Value) -> int:
         reads += [(max(lines), load)] if lines else []
     latest = sorted(reads, key=lambda read: -read[0])
     return next((line for line, load in latest if _minds(draft, load, value)), 0)
+
+
+def _minded_where_moved(draft: Draft, move: Move, value: Value) -> bool:
+    """The same of the function that moves a model, if it hands it to the one that prepares it."""
+    facts, group = draft.facts, draft.blueprint.group(value)
+    assert group is not None
+    home = facts.index.function(move.call)
+    if home is facts.index.function(group.anchor):
+        return False
+    led = min(map(position, draft.blueprint.timeline.places(group.anchor, home)), default=None)
+    names = (n for n in walk(facts.index.statement(move.call)) if isinstance(n, ast.Name))
+    owned = {(facts.index.scope(n).owner(n.id), n.id) for n in names}
+    reads = (n for scope, name in owned if scope is not None for n in facts.loads(scope, name))
+    reads = (n for n in reads if facts.index.function(n) is home and n.lineno > move.call.lineno)
+    return led is not None and any(position(n) < led and _minds(draft, n, value) for n in reads)
 
 
 def _minds(draft: Draft, load: ast.Name, value: Value) -> bool:
