@@ -21,12 +21,12 @@ write("\\n")
 """
 
 
-def recorded(tmp_path: Path) -> list[dict[str, Any]]:
+def recorded(tmp_path: Path, text: str = SCRIPT, by: str = "_printed") -> list[dict[str, Any]]:
     script = tmp_path / "train.py"
-    script.write_text(SCRIPT)
+    script.write_text(text)
     events = Events(tmp_path / "events", script)
     outputs = Outputs(events, SimpleNamespace(trains=False), SimpleNamespace(mode=lambda: ""))  # type: ignore[arg-type]
-    exec(compile(SCRIPT, str(script), "exec"), {"write": outputs._printed})
+    exec(compile(text, str(script), "exec"), {"write": getattr(outputs, by)})
     events.flush()
     return [json.loads(line) for line in (tmp_path / "events" / "0.jsonl").read_text().splitlines()]
 
@@ -40,3 +40,9 @@ def test_a_line_of_several_prints_has_the_places_of_all(tmp_path: Path) -> None:
         ("bc", "train.py:5", ["train.py:4"]),
         ("d", "train.py:7", ["train.py:6"]),
     ]
+
+
+def test_files_that_compilers_keep_are_not_the_scripts(tmp_path: Path) -> None:
+    kept = ("/tmp/torchinductor_me/locks/a.lock", "/home/me/.triton/cache/k.so", "__pycache__/a.pyc")
+    wrote = recorded(tmp_path, "".join(f"write({path!r})\n" for path in (*kept, "/tmp/notes.txt")), "_written")
+    assert [Path(one["path"]).name for one in wrote] == ["notes.txt"]

@@ -19,6 +19,8 @@ from accelift.recorder.models import Models
 from accelift.recorder.values import describe
 
 _WRITES = os.O_WRONLY | os.O_RDWR
+# What Python and the compilers of torch keep for later, with locks of their own.
+_CACHES = ("__pycache__", f"{os.sep}torchinductor_", f"{os.sep}.triton{os.sep}")
 
 
 class Outputs:
@@ -124,7 +126,7 @@ class Outputs:
 
     def _written(self, path: str) -> None:
         """Note a file that the author's code is about to write, and do not let it write to what a link leads to."""
-        if path.startswith(("/dev/", "/proc/", str(self._events.folder))) or "__pycache__" in path:
+        if path.startswith(("/dev/", "/proc/", str(self._events.folder))) or any(cache in path for cache in _CACHES):
             return
         if self._root is not None and path.startswith(self._root) and os.path.islink(path):  # noqa: PTH114
             self._own_copy(path)
