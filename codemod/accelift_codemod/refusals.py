@@ -361,6 +361,9 @@ def _not_a_loader(facts: Facts, loop: ast.For | ast.AsyncFor, value: Value) -> R
         message = f"the training loop iterates over `{text}`, made by `{made}` in line {value.origin.lineno}, which "
         if facts.resolver.undefined(value.origin.func):
             return refuse("LOADER-UNKNOWN", loop.lineno, f"{message}this file never defines", "import it")
+        if module := _module(facts, value.origin.func):
+            message += f"is the module {module} itself, and no function of it"
+            return refuse("LOADER-UNKNOWN", loop.lineno, message, f"import what is meant: from {module} import ...")
         kinds = facts.kinds_looked_up(value.origin)
         if kinds:
             message += f"is looked up in a module by name, and there it may be one of {kinds}"
@@ -375,6 +378,13 @@ def _not_a_loader(facts: Facts, loop: ast.For | ast.AsyncFor, value: Value) -> R
         elif not own and "." in value.name and "[" not in value.name:
             return Refused(refuse("LOADER-UNKNOWN", loop.lineno, message, remedy).finding, value.name)
     return refuse("LOADER-UNKNOWN", loop.lineno, message, remedy)
+
+
+def _module(facts: Facts, func: ast.expr) -> str:
+    """The module that a name surely is, which `import` alone binds; else empty."""
+    bindings = facts.resolver.bindings(func) if isinstance(func, ast.Name) else []
+    modules = {b.qualified for b in bindings if isinstance(facts.index.parents.get(b.node), ast.Import)}
+    return modules.pop() if bindings and len(modules) == len(bindings) == 1 else ""
 
 
 def _receiver(facts: Facts, call: ast.Call) -> str:

@@ -356,3 +356,24 @@ def test_a_network_that_nothing_makes_is_told_of() -> None:
     finding = unchanged(script(model=""))
     assert finding.code == "OPT-UNKNOWN" and "given `model`, which this file never defines" in finding.message
     assert "never defines" not in unchanged(script(model="", imports="from nets import *")).message
+
+
+@pytest.mark.parametrize(
+    ("imports", "call", "module"),
+    [
+        ("import tqdm", "tqdm", "tqdm"),
+        ("import tqdm.auto as bar", "bar", "tqdm.auto"),
+        ("from elsewhere import bar", "bar", ""),
+        ("try:\n    import tqdm\nexcept ImportError:\n    from elsewhere import tqdm", "tqdm", ""),
+    ],
+)
+def test_a_loop_that_calls_a_module_is_told_of(imports: str, call: str, module: str) -> None:
+    finding = unchanged(script(imports=imports, loop=f"for x, y in {call}(loader):"))
+    assert finding.code == "LOADER-UNKNOWN"
+    assert (f"which is the module {module} itself" in finding.message) == bool(module), finding.message
+
+
+def test_a_function_of_a_module_of_its_name_is_no_matter() -> None:
+    assert "accelerator.backward(loss)" in converted(
+        script(imports="import tqdm", loop="for x, y in tqdm.tqdm(loader):")
+    )
