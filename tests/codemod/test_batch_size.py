@@ -698,6 +698,21 @@ def test_what_is_filled_batch_by_batch(before: str, step: str, codes: list[str])
     assert before in converted(text)
 
 
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        ("bank[i * 16 : (i + 1) * 16] = rows", True),
+        ("bank = torch.cat([bank[16:], rows])", True),
+        ("bank[i * 8 : (i + 1) * 8] = rows[:8]", False),
+        ("bank[i, :16] = rows.flatten()[:16]", False),  # of the numbers of a row
+        ("rows[:, 0:16] = 0", False),
+    ],
+)
+def test_what_is_filled_by_a_batch_size_that_is_written_out(step: str, told: bool) -> None:
+    loop = {"loop": "for i, (x, y) in enumerate(loader):", "batch_end": f"rows = model(x).detach()\n{step}"}
+    assert ("BATCH-KEPT" in findings(script(before="bank = torch.zeros(64, 3)", **loop))) == told
+
+
 def test_what_is_made_and_shaped_for_a_batch_is_for_a_share() -> None:
     made = "mask = torch.ones(3 * batch_size).view(batch_size, 3)"
     forward = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x) * mask, y)"

@@ -116,11 +116,11 @@ class BatchSize(Rule):
                     seen.add(given)
                     what = f"{made} is made for batches of this size, and a process has only its share of one"
                     yield self._fixed(draft, given, what, made)
+            nodes = batch_sizes.nodes(draft, loop)
+            yield from self._kept(draft, loop, sizes, nodes)
             if not sizes and "batch_size" not in draft.facts.index.attributes:
                 continue  # nothing names it
-            nodes = batch_sizes.nodes(draft, loop)
             yield from self._mixed(draft, loop, sizes, nodes)
-            yield from self._kept(draft, loop, sizes, nodes)
             rows, torn = self._together(draft, loop, sizes, nodes, early)
             for node in torn:
                 yield draft.finding(
@@ -382,11 +382,15 @@ class BatchSize(Rule):
 
     def _kept(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], nodes: list[ast.AST]) -> Iterator[Finding]:
         """What is filled batch by batch, from one training step to the next: `bank = cat([bank[batch_size:], new])`."""
-        for node in nodes:
-            cuts = [n for n in walk(node.slice) if isinstance(n, ast.Slice)] if isinstance(node, ast.Subscript) else []
+        written = {number_of(draft, size) for size in batch_sizes.of_loaders(draft, loop)} - {None, 1}
+        for node in (n for n in nodes if isinstance(n, ast.Subscript)):
+            cuts = [n for n in walk(node.slice) if isinstance(n, ast.Slice)]
             parts = [n for cut in cuts for n in walk(cut) if isinstance(n, ast.expr) and is_place(n)]
+            rows = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+            numbers = [n for n in walk(rows) if isinstance(n, ast.Constant)] if rows in cuts else []
             if not any(batch_sizes.is_size(draft, part, loop, sizes) for part in parts):
-                continue
+                if not any(number.value in written for number in numbers):
+                    continue
             statement = draft.facts.index.statement(node)
             if isinstance(statement, ast.Assign) and self._is_filled(draft, loop, statement, node):
                 yield draft.finding(
