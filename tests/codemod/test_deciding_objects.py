@@ -263,3 +263,56 @@ def test_objects_that_a_loop_calls_one_after_the_other(made: str, given: str, en
     epoch_end = f"{EACH.format('epoch', '')}\n{end}"
     text = script(definitions=CALLBACKS, before=made, batch_end=EACH.format("batch", given), epoch_end=epoch_end)
     assert ("COLL-RANKFLOW" in findings(text)) is told
+
+
+METER = """
+class Meter:
+    def __init__(self):
+        self.reset()
+
+    def reset(self):
+        self.values = []
+
+    def update(self, value):
+        self.values.append(value)
+
+    def score(self):
+        return sum(self.values) / len(self.values)
+
+
+def evaluate(model, meter, batches):
+    {first}
+    with torch.no_grad():
+        for x, y in batches:
+            x, y = x.to(device), y.to(device)
+            meter.update((model(x).argmax(1) == y).float().mean().item())
+"""
+BEST = "if meter.score() > best:\n    best = optimizer.param_groups[0]['lr'] = meter.score()"
+EVALUATES = "evaluate(model, meter, test_loader)"
+
+
+@pytest.mark.parametrize(
+    ("first", "epoch_end", "told"),
+    [
+        ("meter.reset()", f"{EVALUATES}\n{BEST}", False),
+        ("meter.reset()", f"print(meter.score())\nif epoch % 2:\n    {EVALUATES}\n    print(1)\n{BEST}", True),
+        ("meter.reset()", f"if epoch % 2:\n    {EVALUATES}\n    {BEST.replace(chr(10), chr(10) + '    ')}", False),
+        ("model.eval()", f"meter.reset()\n{EVALUATES}\n{BEST}", False),
+        ("model.eval()", f"{EVALUATES}\n{BEST}", True),
+        ("if model.training:\n        return\n    meter.reset()", f"{EVALUATES}\n{BEST}", True),
+        ("if model.training:\n        meter.reset()", f"{EVALUATES}\n{BEST}", True),
+        ("meter.reset()", f"{BEST}\n{EVALUATES}", True),
+    ],
+)
+def test_an_object_that_is_emptied_before_it_decides(first: str, epoch_end: str, told: bool) -> None:
+    """What the loop has put into it is gone; what an evaluation does is that of all processes."""
+    text = script(
+        definitions=METER.format(first=first),
+        from_imports="from elsewhere import weird",
+        loader="loader = DataLoader(data, batch_size=16, shuffle=True)\ntest_loader = DataLoader(data, batch_size=16)",
+        before="meter = Meter()\nbest = 0",
+        epoch="meter.reset()",
+        batch_end="meter.update(weird(loss))",
+        epoch_end=epoch_end,
+    )
+    assert ("COLL-RANKFLOW" in findings(text)) is told

@@ -16,6 +16,7 @@ from accelift_codemod.measured import coins, texts
 from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.averaging import means_in
 from accelift_codemod.measured.counting import RULE, WHY, count_of_all, numbered, of_all, sum_of_all, total
+from accelift_codemod.measured.emptied import emptied
 from accelift_codemod.measured.filling import FILLING, filled, given_to, keeping, places
 from accelift_codemod.measured.function_memory import kept_by_functions
 from accelift_codemod.measured.joined_rows import from_all_rows
@@ -76,7 +77,7 @@ def reads_after(draft: Draft, node: Loop, name: str) -> list[ast.Name]:
     readers, home = draft.facts.readers_of((owner, name)), draft.function(node)
     reads = dict.fromkeys(n for one in inside for n in readers.get(one, ()) if n.lineno > last)
     later = sorted((n for n in reads if draft.function(n) is home), key=position)
-    return [n for n in later if not _measured_anew(draft, node, n)]
+    return [n for n in later if not (_measured_anew(draft, node, n) or emptied(draft, node, n))]
 
 
 def _measured_anew(draft: Draft, node: Loop, load: ast.Name) -> bool:
