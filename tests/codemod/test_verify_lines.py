@@ -406,6 +406,7 @@ SHOWN = "right = evaluate(loader)\nprint('right', right)\nprint('other', len(loa
     [
         (SHOWN, [True, False]),
         ("print('right', evaluate(loader))\nprint('other', 1)", [True, False]),
+        ("def show(n):\n    print(n)\nshow(evaluate(loader))\nprint('other', 1)", [True, False]),
         (f"{SHOWN}\nif right < 9:\n    break", [True, True]),  # by a decision all that follows may be another
     ],
 )
@@ -429,3 +430,20 @@ def test_a_finding_of_several_lines_is_about_what_it_names(tmp_path: Path, name:
     finding = Finding("METRIC-TRAIN", Severity.NOTE, 2, f"`{name}` covers", "", also=(3,))
     said = announcements([(str(file), finding)], tmp_path.resolve())
     assert bool(said.spoken_of("train.py:4")) is told
+
+
+@pytest.mark.parametrize(
+    "shown", ["seen = next(iter(loader))[0]{}\nprint('seen', seen)", "print(next(iter(loader))[0]{})"]
+)
+@pytest.mark.parametrize("picked", ["", "[3]"])
+def test_a_batch_that_is_looked_at_excuses_no_others(tmp_path: Path, shown: str, picked: str) -> None:
+    text = script(
+        loader="loader = DataLoader(data, batch_size=16)", batch_end="print(len(x))", after=shown.format(picked)
+    )
+    plan = convert(text).plan
+    assert plan is not None and "METRIC-TRAIN" in [f.code for f in plan.findings]
+    file = tmp_path / "train.py"
+    file.write_text(text)
+    said = announcements([(str(file), finding) for finding in plan.findings], tmp_path.resolve())
+    places = [n for n, line in enumerate(text.splitlines(), 1) if "print(" in line]
+    assert [bool(said.spoken_of(f"train.py:{n}")) for n in places] == [False, True]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role
@@ -52,7 +53,7 @@ class LaterLooks(Rule):
             elif not self._asks_for_width(draft, call):
                 picked = self._picked(draft, call)
                 missing = f", which may have no row for `{draft.facts.segment(picked)}`" if picked is not None else ""
-                yield draft.finding(
+                found = draft.finding(
                     "METRIC-TRAIN",
                     Severity.WARNING if picked is not None else Severity.NOTE,
                     call,
@@ -61,6 +62,7 @@ class LaterLooks(Rule):
                     "gather what is printed or kept of it by accelerator.gather_for_metrics, or look at a batch before "
                     "prepare",
                 )
+                yield replace(found, tells=())  # of what is drawn, not of what else the loader deals
 
     def _draws(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call takes a batch from a loader that is prepared, and was before."""

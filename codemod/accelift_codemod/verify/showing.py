@@ -50,10 +50,12 @@ class Showing:
         self._fill()
 
     def reached(self, place: str, statement: ast.stmt, names: Iterable[str]) -> frozenset[Key] | None:
-        """What may hold what some expressions of a statement do, or what it sets (a loop: all that it runs); None if
-        one of them is no expression."""
+        """What may hold what some expressions of a statement do, or what it sets (a loop: all that it runs) and, if
+        there are no such expressions, hands on; None if one of them is no expression."""
         function = self._scopes.get(statement) if place in self._trees else None
-        sets = (node for node in ast.walk(statement) if not isinstance(node, ast.Call))
+        names = [*names]
+        hands = not names and not isinstance(statement, (ast.For, ast.AsyncFor, ast.While))
+        sets = (node for node in ast.walk(statement) if hands or not isinstance(node, ast.Call))
         queue = [key for node in sets for _, into in self._moves(node) for key in into]
         for name in names:
             try:
