@@ -6,6 +6,7 @@ from engine import train
 
 torch.manual_seed(0)
 from data import loader
+
 model = Net()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 train(model, loader, optimizer)

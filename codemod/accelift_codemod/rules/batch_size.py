@@ -8,11 +8,19 @@ from itertools import chain, islice
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
-from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import whole_batches
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
-from accelift_codemod.rows import batch_sizes, elsewhere, fallbacks, made_before, made_for, row_numbers, said_rows
+from accelift_codemod.rows import (
+    batch_sizes,
+    elsewhere,
+    fallbacks,
+    made_before,
+    made_for,
+    mixed,
+    row_numbers,
+    said_rows,
+)
 from accelift_codemod.rows.copies import is_place, name_of, same
 from accelift_codemod.rows.counted_rows import Counted
 from accelift_codemod.rows.early_rows import DRAWS, EarlyRows, own_rows
@@ -22,7 +30,6 @@ from accelift_codemod.rules import Explained, Rule
 _RULE = "BATCHSIZE"
 _COUNTS = Assumption("the batch size counts samples here, and the number of processes divides it")
 _NUMBER = Assumption("this number counts the samples of a batch", Safety.UNSAFE)
-_FROM_TENSORS = "take the number of rows from the tensors that the function is given"
 
 
 class BatchSize(Rule):
@@ -120,7 +127,7 @@ class BatchSize(Rule):
             yield from self._kept(draft, loop, sizes, nodes)
             if not sizes and "batch_size" not in draft.facts.index.attributes:
                 continue  # nothing names it
-            yield from self._mixed(draft, loop, sizes, nodes)
+            yield from mixed.findings(draft, loop, sizes, nodes, self._said(draft, loop, nodes).keys())
             rows, torn = self._together(draft, loop, sizes, nodes, early)
             for node in torn:
                 yield draft.finding(
@@ -308,77 +315,6 @@ class BatchSize(Rule):
         """What is taken for the number of rows of tensors, but for tests that ask for the rows of all processes."""
         whole = whole_batches.asked(draft, loop)
         return dict.fromkeys(said_rows.said(draft, loop, (n for n in nodes if n not in whole)))
-
-    def _mixed(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], nodes: list[ast.AST]) -> Iterator[Finding]:
-        """Functions that are handed the batch size for a number of rows, and for something else, too, or have it by
-        default."""
-        calls = [node for node in nodes if isinstance(node, ast.Call)]
-        told: set[ast.expr] = set()
-        said = self._said(draft, loop, nodes)
-        for size, why, remedy in self._meant_otherwise(draft, loop, nodes, calls):
-            whole = batch_sizes.is_size(draft, size, loop, sizes) or batch_sizes.is_handed(draft, size, loop, sizes)
-            if whole and size not in told:
-                told.add(size)
-                yield draft.finding("BATCH-MIXED", Severity.WARNING, size, why, remedy)
-        for call in calls:
-            function = draft.facts.resolver.callee(call)
-            bound = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
-            for name, given in (bound or {}).items():
-                if function is None or not is_place(given) or not batch_sizes.is_size(draft, given, loop, sizes):
-                    continue
-                rows = row_numbers.used(draft, function, name, said.keys())
-                if rows and not row_numbers.only_rows(draft, function, name, said.keys()):
-                    yield draft.finding(
-                        "BATCH-MIXED",
-                        Severity.WARNING,
-                        call,
-                        f"`{draft.facts.segment(call.func)}` takes `{name}` for a number of rows, and for more than "
-                        "that; a process has only its share of the batch",
-                        _FROM_TENSORS,
-                    )
-
-    def _meant_otherwise(
-        self, draft: Draft, loop: BatchLoop, nodes: list[ast.AST], calls: list[ast.Call]
-    ) -> Iterator[tuple[ast.expr, str, str]]:
-        """What may be the size of the whole batch where a number of rows is meant; why, and what to do."""
-        cut: set[tuple[Function | None, str]] = set()
-        for node in nodes:
-            for size in said_rows.maybe_compared(draft, loop, node):
-                yield (
-                    size,
-                    f"`{draft.facts.segment(node)}` compares the size of the whole batch with what may be the number "
-                    "of rows of a process's share",
-                    "divide the batch size by accelerator.num_processes if rows are compared here",
-                )
-            for whole, size in said_rows.maybe_parted(draft, loop, node):
-                if (place := (draft.function(whole), whole.id)) in cut:
-                    continue  # the same in other places
-                cut.add(place)
-                yield (
-                    size,
-                    f"`{draft.facts.segment(node)}` takes rows by the size of the whole batch out of what may have "
-                    "those of a process's share",
-                    "take the number of rows from a tensor of the batch",
-                )
-        for call in calls:
-            for size in fallbacks.mixed(draft, said_rows.asked(draft, call)):
-                yield (
-                    size,
-                    f"`{draft.facts.segment(size)}`, the size of the whole batch, is a number of rows here where no "
-                    "other is said, and more than that; a process has only its share of the batch",
-                    _FROM_TENSORS,
-                )
-            function = draft.facts.resolver.callee(call)
-            if not isinstance(function, FUNCTIONS):
-                continue
-            for name, size in made_for.by_default(draft, call, function).items():
-                if is_place(size) and row_numbers.used(draft, function, name):
-                    yield (
-                        size,
-                        f"`{draft.facts.segment(call.func)}` takes the size of the whole batch, its default for "
-                        f"`{name}`, for a number of rows, and a process has only its share of one",
-                        _FROM_TENSORS,
-                    )
 
     def _kept(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], nodes: list[ast.AST]) -> Iterator[Finding]:
         """What is filled batch by batch, from one training step to the next: `bank = cat([bank[batch_size:], new])`."""
