@@ -852,6 +852,7 @@ def test_packages_seed_where_modules_of_them_are_imported(folder: Path, begin: s
     assert [f.code for f in result.plan.findings if f.severity is Severity.ERROR] == codes
 
 
+@pytest.mark.usefixtures("folder")
 def test_an_imported_file_downloads_before_there_is_an_accelerator_that_stays_on_the_cpu() -> None:
     data = """\
 from torch.utils.data import DataLoader

@@ -318,7 +318,7 @@ class BatchSize(Rule):
 
     def _kept(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], nodes: list[ast.AST]) -> Iterator[Finding]:
         """What is filled batch by batch, from one training step to the next: `bank = cat([bank[batch_size:], new])`."""
-        written = {number_of(draft, size) for size in batch_sizes.of_loaders(draft, loop)} - {None, 1}
+        written = {batch_sizes.number_of(draft, size) for size in batch_sizes.of_loaders(draft, loop)} - {None, 1}
         for node in (n for n in nodes if isinstance(n, ast.Subscript)):
             cuts = [n for n in walk(node.slice) if isinstance(n, ast.Slice)]
             parts = [n for cut in cuts for n in walk(cut) if isinstance(n, ast.expr) and is_place(n)]
