@@ -23,8 +23,11 @@ _COMPUTING = _COMPUTE | frozenset("permute transpose mean sum std min max cumsum
 def take_along(work: Draft) -> None:
     """Put statements that only draw under the header of those beside them that save or show what they draw."""
     index, done = work.facts.index, set[ast.stmt]()
-    for edit in [e for e in work.edits if e.operation is Operation.ENCLOSE and _MAIN in e.code]:
-        if not isinstance(edit.node, ast.Expr) or edit.node in done or not _shows(work, edit.node):
+    guards = [e for e in work.edits if e.operation is Operation.ENCLOSE and _MAIN in e.code]
+    shown = [e for e in guards if isinstance(e.node, ast.Expr) and _shows(work, e.node)]
+    drawing = [c for c in work.calls if _is_drawing(work, c)] if shown else []
+    for edit in shown:
+        if not isinstance(edit.node, ast.Expr) or edit.node in done:
             continue
         block, place = index.block(edit.node)
         first, end = place, place + 1
@@ -34,7 +37,7 @@ def take_along(work: Draft) -> None:
             end += 1
         run = block[first:end]
         done.update(run)
-        if len(run) > 1 and alone.self_contained(work, *run) and not _drawn_elsewhere(work, edit.node, run):
+        if len(run) > 1 and alone.self_contained(work, *run) and not _drawn_elsewhere(work, drawing, run):
             for statement in run:
                 if not work.edits_at(statement):
                     reason = "what one process shows is drawn by it alone"
@@ -85,7 +88,7 @@ def _is_of(work: Draft, node: ast.expr, seen: frozenset[ast.AST] = frozenset()) 
     """Whether something is a figure, or a part of one, or a call that draws: `plt.plot(x)`, `axes[0].plot(x)`."""
     while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
         func = node.func if isinstance(node, ast.Call) else None
-        if func is not None and (work.facts.resolver.qualified(func) or "").startswith(_LIBRARIES):
+        if isinstance(node, ast.Call) and _is_drawing(work, node):
             return True
         node = func if func is not None else node.value  # type: ignore[union-attr]
     if not isinstance(node, ast.Name) or node in seen:
@@ -107,13 +110,13 @@ def _made_of(work: Draft, binding: Binding) -> ast.expr | None:
     return value
 
 
-def _drawn_elsewhere(work: Draft, shown: ast.stmt, run: list[ast.stmt]) -> bool:
+def _is_drawing(work: Draft, call: ast.Call) -> bool:
+    return (work.facts.resolver.qualified(call.func) or "").startswith(_LIBRARIES)
+
+
+def _drawn_elsewhere(work: Draft, drawing: list[ast.Call], run: list[ast.stmt]) -> bool:
     """Whether something else that a function does has to do with pictures, and may need what is drawn here."""
     inside = {n for s in run for n in walk(s)}
-    function = work.function(shown)
-    calls = (c for c in work.calls if c not in inside and work.function(c) is function)
-    return any(
-        (work.facts.resolver.qualified(c.func) or "").startswith(_LIBRARIES)
-        and (_is_read(work, c) or not isinstance(work.facts.index.parents[c], ast.Expr))
-        for c in calls
-    )
+    function = work.facts.index.function(run[0])
+    others = (c for c in drawing if c not in inside and work.function(c) is function)
+    return any(_is_read(work, c) or not isinstance(work.facts.index.parents[c], ast.Expr) for c in others)
