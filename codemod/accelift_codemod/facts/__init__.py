@@ -39,6 +39,7 @@ from accelift_codemod.facts.moves import Moves
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.processes import Processes
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.simplifying import Conditions
 from accelift_codemod.facts.uses import often
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.wholes import Wholes
@@ -140,7 +141,8 @@ class Facts:
 
     @cached_property
     def devices(self) -> Devices:
-        return Devices(self.resolver, self.command_line, self.processes, self.segment, self.runs)
+        conditions = Conditions(self.resolver, self.command_line, self.segment, self.runs)
+        return Devices(conditions, self.processes)
 
     @cached_property
     def moves(self) -> Moves:

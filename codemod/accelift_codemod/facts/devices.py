@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import pairwise
 
 from accelift_codemod.facts import supposed, whereabouts, written
-from accelift_codemod.facts.command_line import CommandLine
 from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, choose
 from accelift_codemod.facts.device_variables import DeviceVariable, DeviceVariables
 from accelift_codemod.facts.gpu_numbers import CPU, DEVICE, GpuNumbers, is_template, plain
@@ -16,7 +15,6 @@ from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
 from accelift_codemod.facts.mixed_devices import MixedDevices
 from accelift_codemod.facts.names import is_placeholder
 from accelift_codemod.facts.processes import Processes
-from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.simplifying import Conditions
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
@@ -29,23 +27,16 @@ _Targets = Mapping[ast.AST, Binding]  # what a device is assigned to, and the bi
 class Devices:
     """Answers that for expressions, and for the statements that choose."""
 
-    def __init__(
-        self,
-        resolver: Resolver,
-        command_line: CommandLine,
-        processes: Processes,
-        segment: Callable[[ast.AST], str],
-        runs: Callable[[ast.AST], bool],
-    ) -> None:
-        self.resolver = resolver
-        self.index = resolver.index
-        self.command_line = command_line
+    def __init__(self, conditions: Conditions, processes: Processes) -> None:
+        self.conditions = conditions
+        self.resolver = conditions.resolver
+        self.index = conditions.index
+        self.command_line = conditions.command_line
         self.processes = processes
-        self.segment = segment
-        self.runs = runs
-        self.conditions = Conditions(resolver, command_line, segment, runs)
+        self.segment = conditions.segment
+        self.runs = conditions.runs
         self.numbers = GpuNumbers(self)
-        self.mixed = MixedDevices(resolver)
+        self.mixed = MixedDevices(self.resolver)
         self._handed: set[Binding] = set()  # parameters that certainly are devices
 
     # ---- expressions
@@ -200,18 +191,7 @@ class Devices:
             no = self.cpu(others[0], depth + 1)
             return None if yes is None or no is None else self._either(first, yes, no)
         if isinstance(node, ast.Call):
-            qualified = self.resolver.qualified(node.func) or ""
-            if qualified in _CHOOSING or qualified == "torch.cuda.current_device":
-                return FALSE
-            if qualified == "torch.device":
-                chosen = self.resolver.argument(node, 0, "device") or self.resolver.argument(node, 0, "type")
-                return self.cpu(chosen, depth + 1)
-            if isinstance(node.func, ast.Attribute) and node.func.attr == "format":
-                return FALSE if is_template(node.func.value) else None
-            target = self.resolver.callee(node)
-            if isinstance(target, FUNCTIONS):
-                return self._returned(target.body, depth + 1)
-            return None
+            return self._given_by(node, depth)
         if isinstance(node, (ast.JoinedStr, ast.BinOp)):
             return FALSE if self.is_device(node) else None
         if isinstance(node, ast.Attribute) and node.attr == "type" and isinstance(node.value, ast.Call):
@@ -221,8 +201,23 @@ class Devices:
                 return self.conditions.atom(node, ' == "cpu"')
         if self._is_setting(node) and isinstance(node, ast.Attribute) and not self.index.set_as_spelled(node):
             return self.conditions.atom(node, ' == "cpu"', setting=True)
-        if self.numbers.is_option(node):
+        return FALSE if self.numbers.is_option(node) else self._held(node, depth)
+
+    def _given_by(self, call: ast.Call, depth: int) -> Condition | None:
+        """When a call gives the CPU."""
+        qualified = self.resolver.qualified(call.func) or ""
+        if qualified in _CHOOSING or qualified == "torch.cuda.current_device":
             return FALSE
+        if qualified == "torch.device":
+            chosen = self.resolver.argument(call, 0, "device") or self.resolver.argument(call, 0, "type")
+            return self.cpu(chosen, depth + 1)
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "format":
+            return FALSE if is_template(call.func.value) else None
+        target = self.resolver.callee(call)
+        return self._returned(target.body, depth + 1) if isinstance(target, FUNCTIONS) else None
+
+    def _held(self, node: ast.expr, depth: int) -> Condition | None:
+        """When a variable is the CPU, by what it is set to or handed."""
         bindings: list[Binding] = []
         if isinstance(node, (ast.Name, ast.Attribute)):
             bindings = [b for b in self.bindings(node) if not is_placeholder(b)]
