@@ -16,6 +16,7 @@ from accelift_codemod.facts.layout import Environment, Layouts
 from accelift_codemod.facts.layout.algebra import dealt, merge
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.reading import Reading
+from accelift_codemod.facts.signatures import defaulted
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Evidence
 from accelift_codemod.main_process import waiting
@@ -158,6 +159,10 @@ class Draft:
                 if edit.operation is Operation.LEFT and isinstance(parent, ast.BinOp) and parent.right is child:
                     return True
                 if edit.operation is Operation.INNER and isinstance(parent, ast.Call) and _leaves(parent, child, edit):
+                    return True
+            if isinstance(parent, ast.arguments) and isinstance(child, ast.expr):
+                owner = defaulted(parent, child)
+                if any(e.operation in (Operation.PARAMETER, Operation.DROP_PARAMETER) for e in by_node.get(owner, ())):
                     return True
             child, parent = parent, parents.get(parent)
         return False

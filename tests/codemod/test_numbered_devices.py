@@ -67,7 +67,7 @@ def test_a_number_that_is_handed_on_through_many_calls() -> None:
     functions = "".join(f"def put{i}(x, gpu):\n{calls.format(*[i - 1] * 10)}    return x\n\n\n" for i in range(1, 8))
     definitions = f"def put0(x, gpu):\n    return x.to(gpu)\n\n\n{functions}"
     text = converted(_script("args.gpu", made="put7(x, {})", definitions=definitions))
-    assert "def put0(x, gpu):\n    return x\n" in text
+    assert "def put0(x):\n    return x\n" in text
 
 
 def test_an_attribute_that_is_set_is_the_same_in_all_functions() -> None:

@@ -165,11 +165,20 @@ def test_device_of_another_file(folder: Path) -> None:
     found = outputs("train.py")
     assert sorted(found) == ["config.py", "engine.py", "train.py"]
     assert found["engine.py"] == LIFTED_ENGINE
-    assert "\ndevice = PartialState().device\nRATE = 0.1\n" in found["config.py"]
-    assert found["config.py"].startswith("from accelift import PartialState\n")
+    assert found["config.py"] == "RATE = 0.1\n"  # nothing reads the device any more
     assert "from config import device" not in found["train.py"]
     assert "accelerator = Accelerator(dataloader_config=DataLoaderConfiguration(split_batches=True))\n" in (
         found["train.py"].replace("(\n    ", "(").replace("\n)\n", ")\n")
+    )
+
+
+def test_device_of_another_file_that_others_read(folder: Path) -> None:
+    imports = "from config import device\nfrom engine import train\nfrom model import Net"
+    body = script(imports).replace("Net()", "Net().to(device)")
+    write({"train.py": body, "engine.py": ENGINE, "model.py": MODEL, "config.py": CONFIG})
+    write({"predict.py": "from config import device\nprint(device)\n"})
+    assert outputs("train.py")["config.py"] == (
+        "from accelift import PartialState\n\ndevice = PartialState().device\nRATE = 0.1\n"
     )
 
 

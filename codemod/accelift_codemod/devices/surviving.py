@@ -17,7 +17,7 @@ from accelift_codemod.facts.tree import walk
 def survives(draft: Draft, variable: DeviceVariable) -> bool:
     """Whether something still reads the variable."""
     taken = variable.scope is not None and variable.scope.is_module and variable.name in draft.facts.wanted
-    if taken or is_imported(draft, variable):
+    if taken:
         return True  # other scripts may
     if variable.scope is None or isinstance(variable.scope.node, ast.ClassDef):
         if variable.scope is None or variable.scope.node not in draft.facts.resolver.followed:

@@ -70,6 +70,13 @@ def defaults(function: Function | ast.Lambda) -> dict[str, ast.expr]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def defaulted(arguments: ast.arguments, node: ast.expr) -> ast.arg:
+    """The parameter whose default an expression is."""
+    if node in arguments.kw_defaults:
+        return arguments.kwonlyargs[arguments.kw_defaults.index(node)]
+    return [*arguments.posonlyargs, *arguments.args][arguments.defaults.index(node) - len(arguments.defaults)]
+
+
 def default(function: Function | ast.Lambda, parameter: ast.arg) -> ast.expr | None:
     """The default value of a parameter."""
     arguments = function.args
