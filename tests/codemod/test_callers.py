@@ -130,3 +130,31 @@ def test_a_method_that_code_which_does_not_run_calls_with_another_model() -> Non
 def test_a_method_that_is_handed_another_model_too() -> None:
     after = converted(text(used="helper.update(model)\n        helper.update(copy.deepcopy(model))"))
     assert "        helper.update(accelerator.unwrap_model(model))\n" in after
+
+
+BARE = """\
+class Net(nn.Linear):
+    @staticmethod
+    def pack(net, epoch):
+        return {"width": net.in_features, "state": net.state_dict(), "epoch": epoch}
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "reached"),
+    [
+        ("pass", False),
+        ("torch.save(Net.pack(model.module, 1), 'b.pt')", False),
+        ("torch.save(Net.pack(model, 1), 'b.pt')", True),
+        ("torch.save(Net.pack(model.module if x is None else model, 1), 'b.pt')", True),
+    ],
+)
+def test_what_callers_take_out_of_its_wrapper_is_not_unwrapped_again(other: str, reached: bool) -> None:
+    used = f"torch.save(Net.pack(model.module, 0), 'a.pt')\n        {other}"
+    wrapped = text(cls=BARE, used=used).replace("nn.Linear(4, 2).to(device)", "nn.DataParallel(Net(4, 2)).to(device)")
+    output = converted(wrapped)
+    assert "Net.pack(accelerator.unwrap_model(model), 0" in output
+    assert ('"width": accelerator.unwrap_model(net).in_features' in output) == reached
+    assert ("def pack(net, epoch):" in output) != reached

@@ -102,6 +102,8 @@ with torch.no_grad():
         handed: dict[ast.expr, None] = {}
         for one in planned:
             node = one.node if isinstance(one, Edit) and one.operation is Operation.SURROUND else None
+            if node is not None and callers.handed_bare(node):
+                continue
             arguments = callers.arguments(node) if node is not None else None
             if arguments is None:
                 yield from () if node is not None and self._may_stay(draft, node) else (one,)
