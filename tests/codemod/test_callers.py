@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import converted, unchanged
+from scripts import converted, findings, unchanged
 
 SCRIPT = """\
 import copy
@@ -158,3 +158,22 @@ def test_what_callers_take_out_of_its_wrapper_is_not_unwrapped_again(other: str,
     assert "Net.pack(accelerator.unwrap_model(model), 0" in output
     assert ('"width": accelerator.unwrap_model(net).in_features' in output) == reached
     assert ("def pack(net, epoch):" in output) != reached
+    assert ("CKPT-KEYS" in findings(wrapped)) == reached
+
+
+def test_a_network_that_an_object_calls_its_module_is_unwrapped() -> None:
+    holder = """\
+class Held:
+    def __init__(self, device):
+        self.module = nn.Linear(4, 2).to(device)
+
+
+def save(net):
+    torch.save({"width": net.in_features}, "a.pt")
+
+
+"""
+    wrapped = text(cls=holder, used="save(held.module)").replace("model = nn.Linear(4, 2)", "held = Held(device)")
+    wrapped = wrapped.replace("Held(device).to(device)", "Held(device)").replace("model", "held.module")
+    wrapped = wrapped.replace("def look(held.module, ", "def look(net, ").replace("return held.module(", "return net(")
+    assert '"width": accelerator.unwrap_model(net).in_features' in converted(wrapped)

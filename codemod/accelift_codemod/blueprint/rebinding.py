@@ -185,6 +185,25 @@ def taken_on(resolver: Resolver, scope: Scope, name: str, kind: str) -> bool:
     return not given_back or (len(sites) == 1 and not resolver.index.enclosing_loops(sites[0]))
 
 
+def is_bare(resolver: Resolver, node: ast.expr) -> bool:
+    """Whether a network is taken out of its wrapper: `model.module`, or a parameter that every caller hands that."""
+    if isinstance(node, ast.Attribute):
+        return node.attr == "module"
+    bindings = resolver.bindings(node) if isinstance(node, ast.Name) else []
+    if len(bindings) != 1 or bindings[0].how is not How.PARAMETER or not isinstance(bindings[0].node, ast.arg):
+        return False
+    function = resolver.index.parents[resolver.index.parents[bindings[0].node]]
+    if not isinstance(function, FUNCTIONS):
+        return False
+    given = [(resolver.bind(call, function) or {}).get(bindings[0].name) for call in resolver.sites(function)]
+    return bool(given) and all(
+        isinstance(one, ast.Attribute)
+        and one.attr == "module"
+        and resolver.values(one) == resolver.values(one.value)  # else some object has a network by that name
+        for one in given
+    )
+
+
 def is_asked(resolver: Resolver, name: ast.Name) -> bool:
     """Whether an object is asked for an attribute, or called, or asked what it is: `type(net).__name__`."""
     parent = resolver.index.parents.get(name)

@@ -36,24 +36,6 @@ class Callers:
             return None
         return list(dict.fromkeys(self._handed(reached)))
 
-    def handed_bare(self, node: ast.AST) -> bool:
-        """Whether a node reads a parameter for which every caller takes the model out of its wrapper itself:
-        `save(model.module)`."""
-        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
-        if len(bindings) != 1 or bindings[0].how is not How.PARAMETER or not isinstance(bindings[0].node, ast.arg):
-            return False
-        function = self.index.parents[self.index.parents[bindings[0].node]]
-        if not isinstance(function, FUNCTIONS):
-            return False
-        given = [self.resolver.bind(call, function) for call in self.resolver.sites(function)]
-        return bool(given) and all(found is not None and self._is_bare(found.get(bindings[0].name)) for found in given)
-
-    def _is_bare(self, argument: ast.expr | None) -> bool:
-        """Whether an argument is what is inside a model's wrapper."""
-        if not isinstance(argument, ast.Attribute) or argument.attr != "module":
-            return False
-        return self.resolver.values(argument) == self.resolver.values(argument.value)
-
     def _parameter(self, node: ast.AST | None) -> Parameter | None:
         """The parameter that a node reads, of a function that no accelerator reaches."""
         bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []

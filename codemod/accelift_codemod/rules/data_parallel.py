@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import partial
 
+from accelift_codemod.blueprint.rebinding import is_bare
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import library, position, replicas
 from accelift_codemod.facts.index import FUNCTIONS
@@ -198,8 +199,8 @@ def saves_wrapped(draft: Draft, calls: list[ast.Call]) -> bool:
     """Whether the state of a model that is wrapped, always or in one branch, is taken with the wrapper's prefix."""
     models = {key(v) for c in calls for v in draft.facts.resolver.values(c)}
     taken = (c.func.value for c in draft.facts.index.methods.get("state_dict", []) if isinstance(c.func, ast.Attribute))
-    bare = (r for r in taken if not (isinstance(r, ast.Attribute) and r.attr == "module"))
-    return any(key(v) in models for read in bare for v in draft.facts.resolver.values(read))
+    whole = (r for r in taken if not is_bare(draft.facts.resolver, r))
+    return any(key(v) in models for read in whole for v in draft.facts.resolver.values(read))
 
 
 def keeps_checkpoints(draft: Draft, calls: list[ast.Call]) -> bool:
@@ -340,7 +341,7 @@ def tolerant_loads(draft: Draft, rule: str, calls: list[ast.Call]) -> Iterator[E
         name = draft.facts.imported("torch", call)
         if receiver is None or state is None or not isinstance(statement, ast.Expr) or not draft.facts.runs(call):
             continue
-        if isinstance(receiver, ast.Attribute) and receiver.attr == "module":
+        if is_bare(draft.facts.resolver, receiver):
             continue
         if not name or not _wrapped(draft, calls, receiver) or position(call) < position(calls[0]):
             continue

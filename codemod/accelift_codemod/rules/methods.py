@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.blueprint.rebinding import is_bare
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value, library, position
 from accelift_codemod.facts.conditions import TRUE
@@ -102,7 +103,7 @@ with torch.no_grad():
         handed: dict[ast.expr, None] = {}
         for one in planned:
             node = one.node if isinstance(one, Edit) and one.operation is Operation.SURROUND else None
-            if node is not None and callers.handed_bare(node):
+            if isinstance(node, ast.Name) and is_bare(draft.facts.resolver, node):
                 continue
             arguments = callers.arguments(node) if node is not None else None
             if arguments is None:
