@@ -141,9 +141,9 @@ def test_edits_around_and_inside_a_bare_block_fit() -> None:
 
 def test_a_function_that_is_handed_the_number_has_its_block_left_bare() -> None:
     body = "def show(gpu):\n    with torch.cuda.device(gpu):\n        print(len(data))"
-    bare = "def show(gpu):\n    accelerator.print(len(data))"
+    bare = "def show():\n    accelerator.print(len(data))"
     before = script(definitions=body, after="show(1)\nshow(2)")
-    assert converted(before) == lifted(definitions=bare, after="show(1)\nshow(2)")
+    assert converted(before) == lifted(definitions=bare, after="show()\nshow()")
     assert findings(before) == ["DEV-INDEX"]
 
 

@@ -28,13 +28,14 @@ def dropped(draft: Draft, rule: str, is_pure: Callable[[ast.expr], bool]) -> Ite
         for parameter in (*function.args.args, *function.args.kwonlyargs):
             if not _is_lost(draft, function, parameter) or not _is_all_told(draft, function, parameter.arg):
                 continue
-            given = [draft.facts.resolver.bind(c, function) for c in draft.facts.resolver.sites(function)]
-            values = [bound.get(parameter.arg) for bound in given if bound is not None]
-            told = [value for value in values if value is not None]
-            if len(values) < len(given) or not all(is_pure(v) and not _is_edited(draft, v) for v in told):
+            calls = draft.facts.resolver.sites(function)
+            given = [draft.facts.resolver.bind(c, function) for c in calls]
+            values = [(c, bound.get(parameter.arg)) for c, bound in zip(calls, given, strict=True) if bound is not None]
+            told = [(call, value) for call, value in values if value is not None]
+            if len(values) < len(given) or not all(_goes(draft, c, v) and is_pure(v) for c, v in told):
                 continue
             yield draft.edit(rule, parameter, Operation.DROP_PARAMETER, _UNREAD)
-            yield from (draft.edit(rule, value, Operation.DROP_ARGUMENT, _UNREAD) for value in told)
+            yield from (draft.edit(rule, value, Operation.DROP_ARGUMENT, _UNREAD) for _, value in told)
 
 
 def _is_lost(draft: Draft, function: Function, parameter: ast.arg) -> bool:
@@ -48,8 +49,10 @@ def _is_lost(draft: Draft, function: Function, parameter: ast.arg) -> bool:
     return not any(name in mentioned(e.code) for node in walk(function) for e in draft.edits_at(node))
 
 
-def _is_edited(draft: Draft, argument: ast.expr) -> bool:
-    return any(draft.edits_at(node) for node in walk(argument))
+def _goes(draft: Draft, call: ast.Call, argument: ast.expr) -> bool:
+    """Whether an argument is written in the call itself, not in a dict that it is given, and stays as it is."""
+    written = argument in call.args or any(k.value is argument for k in call.keywords)
+    return written and not any(draft.edits_at(node) for node in walk(argument))
 
 
 def _is_all_told(draft: Draft, function: Function, name: str) -> bool:
