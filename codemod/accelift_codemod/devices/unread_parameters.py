@@ -50,9 +50,10 @@ def _is_lost(draft: Draft, function: Function, parameter: ast.arg) -> bool:
 
 
 def _goes(draft: Draft, call: ast.Call, argument: ast.expr) -> bool:
-    """Whether an argument is written in the call itself, not in a dict that it is given, and stays as it is."""
+    """Whether an argument is written in the call itself, not in a dict that it is given, and no edit has to
+    do with it yet."""
     written = argument in call.args or any(k.value is argument for k in call.keywords)
-    return written and not any(draft.edits_at(node) for node in walk(argument))
+    return written and not draft.gone(argument) and not any(draft.edits_at(node) for node in walk(argument))
 
 
 def _is_all_told(draft: Draft, function: Function, name: str) -> bool:
