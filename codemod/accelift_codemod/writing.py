@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from accelift_codemod.source import BadSource
+from accelift_codemod.source import BadSource, read_bytes
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -45,6 +45,22 @@ def write_together(files: Mapping[Path, bytes]) -> None:
         if path not in staged:  # a pipe or a device: nothing takes its place, and it may keep one waiting
             with _writing(path):
                 path.write_bytes(data)
+
+
+def check_unchanged(path: Path, digest: str) -> None:
+    """See to it that a file is still what was read of it.
+
+    Raises:
+        BadSource: somebody has changed or removed it meanwhile.
+    """
+    if path.exists() and not path.is_file():  # a pipe, which is read once
+        return
+    if not path.exists():
+        raise BadSource(str(path), 0, "has been removed since it was read", "check the path")
+    import hashlib  # late: a preview writes nothing
+
+    if hashlib.sha256(read_bytes(path)).hexdigest() != digest:
+        raise BadSource(str(path), 0, "has been changed since it was read, and is not written", "run this again")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from accelift_codemod import checker, source
 from accelift_codemod.api import convert_bytes
+from accelift_codemod.cli import convert as cli_convert
 from accelift_codemod.cli import scripts
 from accelift_codemod.facts import Facts
 from accelift_codemod.options import Options
@@ -336,6 +338,37 @@ def test_names_as_long_as_may_be(letter: str, tmp_path: Path, monkeypatch: pytes
 
 
 # ---- what cannot be written
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        (lambda: Path("b.py").write_text("import torch\n"), "has been changed since it was read, and is not written"),
+        (lambda: Path("b.py").unlink(), "has been removed since it was read"),
+        (lambda: Path("b.py").write_text(SCRIPT), ""),  # saved as it was
+    ],
+)
+def test_files_that_change_while_others_are_converted(
+    changes: Callable[[], object], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.py", "b.py"):
+        Path(name).write_text(SCRIPT)
+    converting = cli_convert.convert_files
+
+    def meanwhile(*given: Any) -> list[FileResult]:
+        results = converting(*given)
+        changes()
+        return results
+
+    monkeypatch.setattr(cli_convert, "convert_files", meanwhile)
+    ran = convert("a.py", "b.py", "--write")
+    assert Path("a.py").read_text() == CONVERTED
+    if what:
+        assert ran.code == 2 and any(line.startswith(f"b.py: {what}; ") for line in ran.lines)
+        assert not Path("b.py").exists() or Path("b.py").read_text() == "import torch\n"
+    else:
+        assert ran.code == 0 and Path("b.py").read_text() == CONVERTED
 
 
 def test_read_only_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from accelift_codemod.render import text
 from accelift_codemod.report import Findings
 from accelift_codemod.results import FileResult
 from accelift_codemod.source import BadSource
-from accelift_codemod.writing import write_atomically
+from accelift_codemod.writing import check_unchanged, write_atomically
 
 
 @click.command("check", short_help="Find what goes wrong on several processes in scripts that use Accelerate.")
@@ -104,6 +104,8 @@ def command(
 def _written(result: FileResult, output: bytes) -> FileResult:
     """A file that was written, or why it could not be."""
     try:
+        if result.plan is not None:
+            check_unchanged(Path(result.path), result.plan.digest)
         write_atomically(Path(result.path), output)
     except BadSource as error:
         return replace(result, error=str(error))

@@ -23,7 +23,7 @@ from accelift_codemod.render import text
 from accelift_codemod.report import Report
 from accelift_codemod.results import FileResult
 from accelift_codemod.source import BadSource, read_bytes
-from accelift_codemod.writing import write_together
+from accelift_codemod.writing import check_unchanged, write_together
 
 if TYPE_CHECKING:
     from accelift_codemod.project.beside import Beside
@@ -305,7 +305,11 @@ class _Run:
                         self.places.write(self.places.below(self.output, path), output, path, "--output")
                 self.members |= outputs.keys() - {result.path}
             elif self.write:
+                for r in (result, *result.members):
+                    if r.output is not None and r.plan is not None and r.path not in self.members:
+                        check_unchanged(Path(r.path), r.plan.digest)
                 write_together({Path(path): output for path, output in outputs.items()})
+                self.members |= outputs.keys()
         except BadSource as error:
             return replace(result, error=str(error), members=())
         return result
