@@ -1066,3 +1066,17 @@ def test_a_log_file_that_is_named_by_a_choice() -> None:
     assert "(name(sys.argv) if sys.argv else 'a.log') if accelerator.is_main_process else os.devnull" in " ".join(
         output.split()
     )
+
+
+def test_what_is_prepared_after_the_last_of_several_leaves_them_under_one_header() -> None:
+    text = script(
+        imports="from torch.utils.tensorboard import SummaryWriter",
+        before='writer = SummaryWriter("runs")\nwriter.add_text("a", "b")\nwriter.add_graph(model, torch.zeros(1, 4))\n'
+        "writer.close()",
+    )
+    assert (
+        'if accelerator.is_main_process:\n    writer.add_text("a", "b")\n'
+        "    writer.add_graph(model, torch.zeros(1, 4))\n"
+        "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)\n"
+        "if accelerator.is_main_process:\n    writer.close()\n"
+    ) in converted(text)

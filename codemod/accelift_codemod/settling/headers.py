@@ -137,19 +137,22 @@ def _looks(work: Draft, call: ast.Call) -> bool:
 def joined(work: Draft, edits: list[Edit]) -> list[Edit]:
     """Neighbouring statements that go under the same header go under one."""
     found: list[Edit] = []
+    last: int | None = None  # the place of the last header in those found
     for edit in edits:
-        before = found[-1] if found else None
+        before = found[last] if last is not None else None
         if (
-            before is not None
-            and edit.operation is before.operation is Operation.ENCLOSE
+            last is not None
+            and before is not None
+            and edit.operation is Operation.ENCLOSE
             and edit.code == before.code
             and isinstance(edit.node, ast.stmt)
             and isinstance(before.node, ast.stmt)
             and _follows(work, before, edit)
         ):
             span = Span(before.span.line, before.span.column, edit.span.end_line, edit.span.end_column)
-            found[-1] = replace(before, span=span)
+            found[last] = replace(before, span=span)
         else:
+            last = len(found) if edit.operation is Operation.ENCLOSE else last
             found.append(edit)
     return found
 
