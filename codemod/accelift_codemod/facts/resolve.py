@@ -12,7 +12,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
-from accelift_codemod.facts import library, parts, signatures
+from accelift_codemod.facts import handed_networks, library, parts, signatures
 from accelift_codemod.facts.calls import Calls
 from accelift_codemod.facts.classes import Classes, is_class_method, is_static
 from accelift_codemod.facts.computing import only_computes
@@ -268,8 +268,8 @@ class Resolver(Classes):
         if call in self._callees:
             return self._callees[call]
         found = self._callee(call)
-        told_by = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-        if self.is_settled(told_by):
+        told_by = [call.func.value if isinstance(call.func, ast.Attribute) else call.func]
+        if all(map(self.is_settled, [*told_by, *handed_networks.handed(self, call)])):
             self._callees[call] = found
         return found
 
@@ -285,14 +285,16 @@ class Resolver(Classes):
             found = {v.declaration for v in values if v.role in (Role.FUNCTION, Role.CLASS)}
             if found and any(v.role in (Role.METHOD, Role.LOSS, Role.LIBRARY) for v in values):
                 return None  # it may be something else
-            return (found.pop() if len(found) == 1 else None) if found else self._called(values)
+            if found:
+                return found.pop() if len(found) == 1 else None
+            return self._called(values, call)
         if isinstance(func, ast.Attribute) and func.attr in self._method_names:
             if isinstance(func.value, ast.Call) and self.builtin(func.value.func) == "super" and not func.value.args:
                 return self.inherited(self.index.enclosing_class(call), func.attr)
             methods = {self.method(v.declaration, func.attr) for v in self.values(func.value) if not v.is_none}
             if len(methods) == 1:
                 return methods.pop()
-        return self._called(self.values(func)) if isinstance(func, ast.Call) else None
+        return self._called(self.values(func), call) if isinstance(func, ast.Call) else None
 
     def methods_called(self, call: ast.Call) -> list[Function]:
         """The methods of which a call certainly runs one, where its object is of one of several classes of the script.
@@ -309,12 +311,13 @@ class Resolver(Classes):
             return []
         return [] if any(self.passing.handed_back(m) is not None for m in methods) else methods
 
-    def _called(self, values: Values) -> Function | None:
-        """The `__call__` of a followed class, if it is certainly an object of that which is called."""
+    def _called(self, values: Values, call: ast.Call) -> Function | None:
+        """The `__call__` of a followed class, if it is certainly an object of that which is called; the `forward` of a
+        module that runs the network it is given."""
         methods = {
             self.method(v.declaration, "__call__") if v.role is Role.OBJECT else None for v in values if not v.is_none
         }
-        return methods.pop() if len(methods) == 1 else None
+        return (methods.pop() if len(methods) == 1 else None) or handed_networks.run_by(self, call)
 
     def sites(self, function: ast.AST) -> list[ast.Call]:
         """The calls that run a function (or construct a class) of the script."""
@@ -353,8 +356,11 @@ class Resolver(Classes):
         return sites
 
     def _may_be_known(self, call: ast.Call) -> bool:
-        """Whether a call of which nothing is known may be of a method, of an object that another call hands over."""
-        return isinstance(call.func, ast.Attribute) and call.func.attr in self._method_names
+        """Whether a call of which nothing is known may be of a method, of an object that another call hands over, or of
+        a module, with a network that is handed over."""
+        if isinstance(call.func, ast.Attribute):
+            return call.func.attr in self._method_names
+        return bool(handed_networks.handed(self, call))
 
     def returns(self, function: Function) -> list[ast.Return]:
         """The return statements of a function, those of nested functions left out."""

@@ -13,6 +13,7 @@ from accelift_codemod.facts.apart import is_apart
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout, Shape
 from accelift_codemod.facts.layout.algebra import join
+from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import later, steadied
 from accelift_codemod.measured.shares import is_share
@@ -370,11 +371,12 @@ accelerator.backward(loss)
         return Layout.SUM if self._layout(draft, call, parts[0]) in _WHOLE else Layout.UNKNOWN
 
     def _adds_up(self, draft: Draft, loss: ast.expr, steps: int = 4) -> bool:
-        """Whether a loss is, or is computed from, the sum of all elements of something."""
+        """Whether a loss is, or is computed from, the sum of all elements of something, or along its dimension 0."""
         for node in walk(loss):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "sum":
                 function = draft.facts.resolver.qualified(node.func) == "torch.sum"
-                if len(node.args) == function and not any(k.arg in ("dim", "axis") for k in node.keywords):
+                told = [*node.args[function:], *(k.value for k in node.keywords if k.arg in ("dim", "axis"))]
+                if not told or integer(told[0]) == 0:
                     return True
             made = self._made_of(draft, node) if steps else ()
             if any(self._adds_up(draft, part, steps - 1) for part in made):
