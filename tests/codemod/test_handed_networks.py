@@ -70,7 +70,7 @@ class Acts(nn.Module):
         ("torch.sum(out - x, dim=0).mean()", ["warning"]),
         ("(out - x).pow(2).sum(1).mean()", []),
         ("torch.sum(out - x, axis=-1).mean()", []),
-        ("(out - x).pow(2).mean()", []),
+        ("(out - x).pow(2).mean() + 0.1 * model.layer.weight.abs().sum()", []),
     ],
 )
 def test_a_sum_along_dimension_0_of_what_is_not_known(loss: str, found: list[str]) -> None:

@@ -265,10 +265,12 @@ accelerator.backward(loss)
             layout is not Layout.MEAN or (not managed and self._doubted(draft, call, func.value))
         ):
             yield self._perhaps(draft, call, name, place)
-        elif layout is not Layout.MEAN:
+        elif layout is not Layout.MEAN or (
+            not managed and 0 in self._added_along(draft, func.value) and self._doubted(draft, call, func.value)
+        ):
             yield draft.finding(
                 "LOSS-UNKNOWN",
-                Severity.WARNING if self._adds_up(draft, func.value) else Severity.NOTE,
+                Severity.NOTE if {None, 0}.isdisjoint(self._added_along(draft, func.value)) else Severity.WARNING,
                 call,
                 f"it cannot be told whether `{name}` is a mean over the samples; it is taken for one",
                 'if it is a sum over them, give accelerator.backward reduction="sum"'
@@ -370,18 +372,16 @@ accelerator.backward(loss)
             return Layout.UNKNOWN
         return Layout.SUM if self._layout(draft, call, parts[0]) in _WHOLE else Layout.UNKNOWN
 
-    def _adds_up(self, draft: Draft, loss: ast.expr, steps: int = 4) -> bool:
-        """Whether a loss is, or is computed from, the sum of all elements of something, or along its dimension 0."""
+    def _added_along(self, draft: Draft, loss: ast.expr, steps: int = 4) -> Iterator[int | None]:
+        """The dimensions along which elements are added up in what a loss is computed from; None of all elements."""
         for node in walk(loss):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "sum":
                 function = draft.facts.resolver.qualified(node.func) == "torch.sum"
                 told = [*node.args[function:], *(k.value for k in node.keywords if k.arg in ("dim", "axis"))]
-                if not told or integer(told[0]) == 0:
-                    return True
-            made = self._made_of(draft, node) if steps else ()
-            if any(self._adds_up(draft, part, steps - 1) for part in made):
-                return True
-        return False
+                if not told or integer(told[0]) is not None:
+                    yield integer(told[0]) if told else None
+            for part in self._made_of(draft, node) if steps else ():
+                yield from self._added_along(draft, part, steps - 1)
 
     def _of_whole(self, draft: Draft, call: ast.Call, loss: ast.expr) -> bool:
         """Whether a loss is computed from nothing that a prepared loader may have dealt."""

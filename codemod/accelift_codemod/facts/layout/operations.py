@@ -162,7 +162,8 @@ def method(
     if receiver is Layout.UNKNOWN:
         if Layout.MIXED in (*arguments, *keywords.values()):
             return Layout.MIXED
-        return _of_unknown(name, call, 0)
+        whole = not arguments and not keywords
+        return Layout.MEAN if name == "mean" and whole else Layout.UNKNOWN
     if receiver is Layout.STATES:
         return receiver if name in _OF_SHAPES else operation(name, call, [receiver, *arguments], keywords, 0, rank)
     if receiver is not Layout.ROWS:
@@ -299,7 +300,7 @@ def operation(
     if name in ops.ELEMENTWISE and len(arguments) > 1:
         return combine(ARITHMETIC.get(name.rstrip("_")[:3], ast.Mod()), first, arguments[1])
     if first is Layout.UNKNOWN:
-        return _of_unknown(name, call, offset)
+        return Layout.MEAN if name == "mean" and len(call.args) <= offset and not call.keywords else Layout.UNKNOWN
     if first is not Layout.ROWS:
         return Layout.UNKNOWN
     others = everything[1:] if arguments else everything
@@ -322,14 +323,6 @@ def operation(
     if (found := along_last(name, call, [first, *others], offset, rank)) is not None:
         return found
     return reshaped(name, call, others, offset, rank)
-
-
-def _of_unknown(name: str, call: ast.Call, offset: int) -> Shape:
-    """What is made of something unknown: that is taken for samples where all of it is averaged, and may be samples that
-    are added up where it is summed along dimension 0."""
-    if len(call.args) <= offset and not call.keywords:
-        return Layout.MEAN if name == "mean" else Layout.UNKNOWN
-    return Layout.UNSURE if name == "sum" and _reduce(name, call, offset) is Layout.SUM else Layout.UNKNOWN
 
 
 def _picks(name: str, call: ast.Call, parts: list[Shape], offset: int) -> Shape | None:
