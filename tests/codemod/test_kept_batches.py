@@ -191,3 +191,22 @@ class Counts(torch.utils.data.Dataset):
 )
 def test_a_data_set_that_counts_what_it_gives(body: str, told: int) -> None:
     assert findings(script(definitions=COUNTS.format(body), data="data = Counts()")).count("DATA-COUNTED") == told
+
+
+EARLIER = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)\nif before is not None:\n    loss = loss + {}"
+
+
+@pytest.mark.parametrize(
+    ("loss", "left", "found"),
+    [
+        ("0.1 * F.mse_loss(model(before), kept)", "before, kept = x, model(x).detach()", 1),
+        ("0.1 * (model(before) - kept).pow(2).mean()", "before, kept = x, model(x).detach()", 1),
+        ("F.mse_loss(model(x), before)", "before = model(x).detach()", 0),  # each row beside one of this batch
+        ("0.1 * before", "before = F.mse_loss(model(x), x[:, :3]).detach()", 0),
+        ("0.1 * model.layer.weight.pow(2).mean()", "before = x", 0),
+    ],
+)
+def test_samples_that_an_earlier_iteration_has_left(loss: str, left: str, found: int) -> None:
+    slots = {"before": "before = kept = None", "forward": EARLIER.format(loss), "batch_end": left}
+    assert findings(script(**slots, loader=PLAIN)).count("DATA-KEPT") == found
+    assert "DATA-KEPT" not in findings(script(**slots, loader=DROPPING))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.batches.earlier import mean_of_earlier
 from accelift_codemod.batches.unasked import unasked
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
@@ -43,7 +44,8 @@ for epoch in range(10):
             "The batches of a loader are kept (in a list, or by itertools.cycle) and trained on later. A process holds "
             "its own part of each of them, and how large the parts of the others are is only known while the loader "
             "deals the batch. So a batch that cannot be shared evenly, such as a smaller one at the end, gives another "
-            "gradient than on one process. It is a note where drop_last=True leaves only batches of one size. Pass "
+            "gradient than on one process. So it is with samples that an iteration leaves for the loss of the next "
+            "one. It is a note where drop_last=True leaves only batches of one size. Pass "
             "over the loader in each epoch, which also shuffles anew, or give it drop_last=True and a batch size that "
             "the number of processes divides.",
         ),
@@ -105,6 +107,10 @@ for epoch in range(10):
             if together and not self._alike(draft, together):
                 yield self._mixed(draft, loop, together)
             yield from self._whole(draft, loop)
+            mean = mean_of_earlier(draft, loop) if not self._drop(draft, list(loop.loaders)) else None
+            if mean is not None and mean not in seen:
+                seen.add(mean)
+                yield self._earlier(draft, mean)
 
     def _instead(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
         """What a loop may draw from instead of a loader, which prepare would leave as it is."""
@@ -185,6 +191,16 @@ for epoch in range(10):
             f"training comes to the batches that `{text}` keeps when it is no longer known how they were shared: one "
             "that cannot be shared evenly, such as the last, gives another gradient than on one process",
             "pass over the loader in each epoch, or give it drop_last=True",
+        )
+
+    def _earlier(self, draft: Draft, mean: ast.Call) -> Finding:
+        return draft.finding(
+            "DATA-KEPT",
+            Severity.WARNING,
+            mean,
+            f"`{draft.facts.short(mean)}` is a mean over samples of an earlier batch, and the loss is weighted by this "
+            "process's share of the last one: where that cannot be shared evenly, it is another mean",
+            "give the loader drop_last=True",
         )
 
     def _mixed(self, draft: Draft, loop: BatchLoop, loaders: list[Value]) -> Finding:
