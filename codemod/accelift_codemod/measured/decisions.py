@@ -34,6 +34,7 @@ from accelift_codemod.measured.steering import (
 from accelift_codemod.measured.sums import Loop, containers
 from accelift_codemod.measured.switches import switched_by
 from accelift_codemod.measured.updates import changes, divides_a_sum
+from accelift_codemod.networks import run_apart
 from accelift_codemod.plan import Finding, Severity
 
 _OTHER_MODELS = "so would the update of the model: the processes would end with different ones"
@@ -139,6 +140,8 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
             yield _keeps_another(draft, statement, statement.test)
         elif weighs_numbers(draft, statement.test) and (draw := apart.drawn_apart(draft, node, statement)) is not None:
             yield apart.differing(draft, statement, draw)
+        elif weighs_numbers(draft, statement.test):
+            yield from run_apart.waits(draft, statement, statement.test, [statement.body, statement.orelse])
 
 
 def _spelled(draft: Draft, node: Loop, choice: ast.AST, local: set[str], kept: set[str]) -> Iterator[Finding]:

@@ -26,7 +26,7 @@ def averaging(draft: Draft) -> Iterator[tuple[ast.Call, Value]]:
             if value.origin in told or draft.blueprint.is_prepared(value) or draft.facts.objects.is_trained(value):
                 continue
             if (
-                _averages(draft, value)
+                averages(draft, value)
                 and not modes.is_handed_on(draft, value)
                 and _in_training_mode(draft, value, call)
             ):
@@ -34,7 +34,7 @@ def averaging(draft: Draft) -> Iterator[tuple[ast.Call, Value]]:
                 yield call, value
 
 
-def _averages(draft: Draft, value: Value) -> bool:
+def averages(draft: Draft, value: Value) -> bool:
     """Whether a network has a layer of BatchNorm that keeps averages."""
     queue: list[ast.AST] = [*_made_by(draft, value)]
     seen = set(queue)

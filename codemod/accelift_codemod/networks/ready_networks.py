@@ -39,6 +39,11 @@ def has_no_batch_norm(draft: Draft) -> bool:
     return _is_nowhere(draft, ("BatchNorm",))
 
 
+def has_no_buffers(draft: Draft) -> bool:
+    """Whether no network of a script has buffers, but for those of layers without parameters."""
+    return _is_nowhere(draft, ("BatchNorm", "buffer"))
+
+
 def has_one_mode(draft: Draft) -> bool:
     """Whether all networks of a script compute the same whether they train or not."""
     return _is_nowhere(draft, _OF_MODES) and "training" not in draft.facts.index.attributes
