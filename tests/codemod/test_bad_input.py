@@ -406,15 +406,14 @@ def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
     writer.join()
 
 
-@pytest.mark.parametrize("begins", [0.0, 0.2])
-def test_a_pipe_may_begin_late(begins: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_may_begin_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "_WAIT", 0.05)
     os.mkfifo(tmp_path / "pipe")
     holds = os.open(tmp_path / "pipe", os.O_RDWR)  # what writes has opened it
     os.set_blocking(holds, False)
 
     def write() -> None:
-        time.sleep(begins)
+        time.sleep(0.5)  # the reader is there by then: what is written into a pipe goes with its last end
         os.write(holds, SCRIPT.encode())
         os.close(holds)
 

@@ -122,7 +122,7 @@ def test_what_one_process_has_measured_decides_nothing(body: str) -> None:
     [
         (AFTER.replace("log)", "lambda t: log(t))"), {}),
         (AFTER.replace("log)", "print)"), {}),
-        (AFTER.replace("log)", "globals()['log'])"), {}),
+        (AFTER.replace("log)", "globals()[input()])"), {}),
         (AFTER.replace("trainer.run", "trainer.set_callback('epoch', print)\ntrainer.run"), {}),
         (AFTER.replace("trainer.run", "trainer.callbacks['epoch'] = [other]\ntrainer.run"), {}),
         (AFTER.replace("trainer.set_callback", "put = [trainer.set_callback]\nput[0]"), {}),

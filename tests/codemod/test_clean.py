@@ -8,8 +8,8 @@ from scripts import CREATED, added, converted, lifted, removed, script
 
 QUESTION = "use_cuda = torch.cuda.is_available()"
 MOVED = {"move": "if use_cuda:\n    x, y = x.cuda(), y.cuda()"}
-# Without a device variable the accelerator is made before prepare, which follows the optimizer.
-MADE = f"{CREATED}\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+# Without a device variable the accelerator is made before the model.
+MADE = f"{CREATED}\nmodel = Net()"
 MODEL = "model = Net()\nif use_cuda:\n    model.cuda()"
 
 
@@ -29,7 +29,7 @@ def asking(model: str = MODEL, **slots: str) -> str:
     ],
 )
 def test_blocks_left_empty_go_with_the_variable_they_asked(model: str) -> None:
-    assert converted(asking(model)) == lifted(device="", optimizer=MADE)
+    assert converted(asking(model)) == lifted(device="", model=MADE)
 
 
 def test_a_variable_goes_whose_name_is_that_of_a_setting() -> None:
@@ -60,7 +60,7 @@ def test_the_names_that_code_reads(code: str, names: set[str]) -> None:
     ],
 )
 def test_a_variable_that_something_else_reads_stays(slots: dict[str, str]) -> None:
-    assert converted(asking(**slots)) == lifted(device=QUESTION, optimizer=MADE, **slots)
+    assert converted(asking(**slots)) == lifted(device=QUESTION, model=MADE, **slots)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_variable_that_something_else_reads_stays(slots: dict[str, str]) -> No
     ],
 )
 def test_blocks_with_something_left_stay(block: str, left: str) -> None:
-    after = lifted(device=QUESTION, model=f"model = Net()\n{left}", optimizer=MADE)
+    after = lifted(device=QUESTION, model=f"{MADE}\n{left}")
     assert converted(asking(f"model = Net()\n{block}")) == after
 
 
@@ -98,7 +98,7 @@ BY_FLAG = f"{FLAG[1]}\nargs = parser.parse_args()"
 )
 def test_a_move_to_the_device_of_the_accelerator_does_not_ask_for_a_gpu(block: str, left: str) -> None:
     slots = {"before": "mask = torch.ones(8)"}
-    assert converted(asking(**slots, move=block)) == lifted(device="", optimizer=MADE, **slots, move=left)
+    assert converted(asking(**slots, move=block)) == lifted(device="", model=MADE, **slots, move=left)
 
 
 def test_nor_does_it_ask_for_the_flag_that_the_accelerator_is_told() -> None:
@@ -149,7 +149,7 @@ def test_nor_does_it_ask_for_the_flag_that_the_accelerator_is_told() -> None:
 )
 def test_what_does_more_than_move_asks_as_before(block: str, left: str) -> None:
     slots = {"before": "mask = torch.ones(8)", "move": ""}
-    after = lifted(device=QUESTION, optimizer=MADE, before=slots["before"], batch_end=left)
+    after = lifted(device=QUESTION, model=MADE, before=slots["before"], batch_end=left)
     assert converted(asking(**slots, batch_end=block)) == after
 
 
@@ -162,7 +162,7 @@ def test_a_question_in_a_file_that_mixes_tabs_and_blanks_goes() -> None:
 def test_a_question_that_does_something_is_still_asked() -> None:
     slots = {"definitions": "asked = []\n\n\ndef ask():\n    asked.append(1)\n    return True", "device": ""}
     before = script(model="model = Net()\nif ask():\n    model.cuda()", move="x, y = x.cuda(), y.cuda()", **slots)
-    after = lifted(model="model = Net()\nif ask():\n    pass", optimizer=MADE, **slots)
+    after = lifted(model=f"{MADE}\nif ask():\n    pass", **slots)
     assert converted(before) == after
 
 
@@ -170,7 +170,7 @@ def test_a_name_bound_by_the_question_stays_bound() -> None:
     question = "if (count := torch.cuda.device_count()) > 0:\n    "
     slots = {"device": "", "after": "shown = count"}
     before = script(model=f"model = Net()\n{question}model.cuda()", move="x, y = x.cuda(), y.cuda()", **slots)
-    after = lifted(model=f"model = Net()\n{question}pass", optimizer=MADE, **slots)
+    after = lifted(model=f"{MADE}\n{question}pass", **slots)
     assert converted(before) == after
 
 

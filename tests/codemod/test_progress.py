@@ -75,8 +75,8 @@ def test_bars_over_the_loader(imports: str, before: str, after: str) -> None:
         (
             "epoch",
             "with trange(3) as bar:\n    for n in bar:\n        bar.write('a')",
-            f"with trange(3, {OFF}) as bar:\n    for n in bar:\n"
-            "        if accelerator.is_main_process:\n            bar.write('a')",
+            f"with trange(3, {OFF}) as bar:\n    if accelerator.is_main_process:\n"
+            "        for n in bar:\n            bar.write('a')",
         ),
         (
             "epoch",

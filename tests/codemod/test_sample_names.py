@@ -55,7 +55,9 @@ def test_what_is_named_after_a_sample_is_left_to_the_process_that_has_it(line: s
     ],
 )
 def test_what_is_named_otherwise_is_the_main_process_s(line: str) -> None:
-    assert made_of(line) == GUARDED + line
+    loop = "for j, (one, name) in enumerate(zip(out, names)):"
+    around = f"{GUARDED}{loop}\n        {line}\n"
+    assert textwrap.indent(around, " " * 8) in converted(kept(line))
 
 
 def test_a_folder_that_is_named_after_a_sample_is_made_by_all() -> None:

@@ -312,6 +312,12 @@ def test_a_network_that_comes_back_once_it_was_moved() -> None:
     assert "self.net = Fit(device).train(loader, self.net)\n" in after and "net.to(" not in after
 
 
-@pytest.mark.parametrize("again", ["net = Net()", "net = nn.Sequential(net)", 'net = net.to("cpu")'])
+def test_a_network_that_comes_back_with_another_around_it() -> None:
+    after = converted(whole(METHOD.format(again="net = nn.Sequential(net)"), RUN))
+    assert "net, optimizer = accelerator.prepare(net, optimizer)\n" in after
+    assert "self.net = Fit(device).train(loader, self.net)\n" in after
+
+
+@pytest.mark.parametrize("again", ["net = Net()", 'net = net.to("cpu")'])
 def test_another_network_that_comes_back(again: str) -> None:
     assert unchanged(whole(METHOD.format(again=again), RUN)).code == "PREP-NO-POINT"

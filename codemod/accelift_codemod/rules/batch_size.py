@@ -111,6 +111,7 @@ class BatchSize(Rule):
             return
         seen: set[ast.AST] = set()
         built = made_for.made_with(draft)
+        cut = any(isinstance(n, ast.Slice) for n in walk(draft.facts.tree))
         for loop in dict.fromkeys(map(draft.facts.loops.around, draft.blueprint.train_loops)):
             early = EarlyRows(draft, loop)
             yield from chain.from_iterable(whole_batches.asked(draft, loop).values())
@@ -123,10 +124,13 @@ class BatchSize(Rule):
                     seen.add(given)
                     what = f"{made} is made for batches of this size, and a process has only its share of one"
                     yield self._fixed(draft, given, what, made)
+            named = bool(sizes) or "batch_size" in draft.facts.index.attributes
+            if not named and not cut:
+                continue
             nodes = batch_sizes.nodes(draft, loop)
             yield from self._kept(draft, loop, sizes, nodes)
-            if not sizes and "batch_size" not in draft.facts.index.attributes:
-                continue  # nothing names it
+            if not named:
+                continue
             yield from mixed.findings(draft, loop, sizes, nodes, self._said(draft, loop, nodes).keys())
             rows, torn = self._together(draft, loop, sizes, nodes, early)
             for node in torn:
