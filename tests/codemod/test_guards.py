@@ -788,6 +788,9 @@ def test_a_loop_outside_functions_goes_under_its_guard(loop: str) -> None:
     [
         ("for i, a in enumerate('ab'):\n    {}\nos.environ['i'] = str(i)", "os.rmdir(a)"),  # read later
         ("for a, b in other:\n    {}", "np.save('a.npy', a)"),  # every process draws the order of the loader
+        ("drawn = (np.random.rand() for n in 'ab')\nfor i, a in enumerate(drawn):\n    {}", "np.save(f'{i}', a)"),
+        ("pairs = zip('ab', 'cd')\nfor a, b in pairs:\n    {}\nassert not [*pairs]", "np.save(a, b)"),
+        ("def deal():\n    yield np.random.rand()\n\n\nonce = deal()\nfor a in once:\n    {}", "np.save('a', a)"),
     ],
 )
 def test_loops_that_others_need_stay(loop: str, written: str) -> None:

@@ -7,13 +7,17 @@ import re
 from dataclasses import replace
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, files
+from accelift_codemod.facts import How, Role, files
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Need, Operation, Span
 
 _CELL = re.compile(r"# ?(?:%%|In\[)")  # what begins a cell of a notebook that is written as a script
 # Builtin functions that only compute.
 _COMPUTING = frozenset("range len int float str min max round abs enumerate zip reversed sorted isinstance".split())
+
+_MOVING = frozenset("iter enumerate zip map filter reversed open".split())
+_MOVING_ON = ("csv.", "itertools.")
 
 
 def drop_inner(work: Draft) -> None:
@@ -96,11 +100,27 @@ def _computes(work: Draft, outer: ast.For | ast.If) -> bool:
         return False
     if isinstance(outer, ast.If):
         return True
-    deals = (n for n in walk(outer.iter) if isinstance(n, (ast.Name, ast.Attribute)))  # what moves on, or draws
-    if any(work.facts.resolver.roles(n) & {Role.LOADER, Role.ITERATOR} for n in deals):
+    if any(_moves_on(work, n) for n in walk(outer.iter) if isinstance(n, (ast.Name, ast.Attribute))):
         return False
     bound = [n for n in walk(outer.target) if isinstance(n, ast.expr)]
     return all(isinstance(n, (ast.Tuple, ast.List)) or _ends_inside(work, n, outer) for n in bound)
+
+
+def _moves_on(work: Draft, node: ast.expr | None, seen: frozenset[ast.expr] = frozenset()) -> bool:
+    """Whether something gives each element once, or draws it: a loader, an iterator, `(noise() for _ in losses)`."""
+    resolver = work.facts.resolver
+    if node is None or node in seen:
+        return False
+    if isinstance(node, ast.GeneratorExp) or resolver.roles(node) & {Role.LOADER, Role.ITERATOR}:
+        return True
+    if isinstance(node, ast.Call):
+        function = resolver.callee(node)
+        if isinstance(function, FUNCTIONS):
+            return bool(resolver.yields(function))
+        return resolver.builtin(node.func) in _MOVING or (resolver.qualified(node.func) or "").startswith(_MOVING_ON)
+    held = [(b, b.value) for b in resolver.bindings(node)] if isinstance(node, ast.Name) else []
+    given = [v for b, value in held for v in (resolver.handed(b) if b.how is How.PARAMETER else [value])]
+    return any(_moves_on(work, value, seen | {node}) for value in given)
 
 
 def _ends_inside(work: Draft, target: ast.expr, outer: ast.For) -> bool:
