@@ -55,6 +55,7 @@ def test_the_names_that_code_reads(code: str, names: set[str]) -> None:
     [
         {"after": "shown = use_cuda"},
         {"after": "shown = f'{use_cuda}'"},
+        {"after": "__all__ = ['use_cuda']"},
         {"definitions": "def info():\n    return use_cuda", "after": "shown = info()"},
         {"loader": "loader = DataLoader(data, batch_size=16, pin_memory=use_cuda)"},
     ],
@@ -402,6 +403,7 @@ def test_a_parameter_that_only_asked_for_a_gpu_goes(
     [
         ("optimizer.step()", "optimizer.step()\n    return use_cuda"),  # still read
         ("        optimizer.zero", "        print(use_cuda)\n        optimizer.zero"),
+        ("        optimizer.zero", "        print('{use_cuda}'.format(**locals()))\n        optimizer.zero"),
         ("use_cuda):\n", "use_cuda):  # as main() says\n"),
         ("use_cuda):\n", 'use_cuda):\n    """Train. Use the GPU if use_cuda holds."""\n'),
     ],

@@ -182,6 +182,17 @@ def test_device_of_another_file_that_others_read(folder: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "line", ['__all__ = ["device", "RATE"]', 'import sys\n\nDEVICE = getattr(sys.modules[__name__], "device")']
+)
+def test_device_of_another_file_that_a_text_names(folder: Path, line: str) -> None:
+    """`from config import *` fails where `__all__` lists what is not there."""
+    imports = "from config import device\nfrom engine import train\nfrom model import Net"
+    body = script(imports).replace("Net()", "Net().to(device)")
+    write({"train.py": body, "engine.py": ENGINE, "model.py": MODEL, "config.py": f"{CONFIG}\n\n{line}\n"})
+    assert "\ndevice = PartialState().device\nRATE = 0.1\n" in outputs("train.py")["config.py"]
+
+
 @pytest.mark.parametrize(("line", "left"), [("", True), ("\nprint(config.device)\n", False)])
 def test_device_of_a_class_that_only_others_read(folder: Path, line: str, left: bool) -> None:
     imports = "from config import Config\nfrom engine import train\nfrom model import Net"

@@ -10,7 +10,8 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import position
 from accelift_codemod.facts.conditions import FALSE
 from accelift_codemod.facts.device_variables import DeviceVariable
-from accelift_codemod.facts.index import How
+from accelift_codemod.facts.index import MARK, How
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
 
 
@@ -19,6 +20,8 @@ def survives(draft: Draft, variable: DeviceVariable) -> bool:
     taken = variable.scope is not None and variable.scope.is_module and variable.name in draft.facts.wanted
     if taken:
         return True  # other scripts may
+    if is_imported(draft, variable) and is_spelled(draft, variable.name):
+        return True
     if variable.scope is None or isinstance(variable.scope.node, ast.ClassDef):
         if variable.scope is None or variable.scope.node not in draft.facts.resolver.followed:
             return True  # an attribute may be read anywhere
@@ -29,6 +32,20 @@ def survives(draft: Draft, variable: DeviceVariable) -> bool:
     inside = {n for s in variable.statements for n in walk(s)}
     loads = (n for n in draft.facts.loads(variable.scope, variable.name) if n not in inside and not draft.gone(n))
     return any(not _only_hands_on(draft, load, variable) for load in loads)
+
+
+def is_spelled(draft: Draft, name: str) -> bool:
+    """Whether a text has the name of a global, by which others may get it: `__all__`, `getattr(config, "device")`."""
+    return name.rpartition(MARK)[2] in _spelled(draft, None)
+
+
+@kept
+def _spelled(draft: Draft, _: None) -> frozenset[object]:
+    index = draft.facts.index
+    listed = (b.value for name, bound in index.module.bindings.items() if name.endswith("__all__") for b in bound)
+    parts = [n for value in listed if value is not None for n in walk(value)]
+    parts += [a for c in index.calls if draft.facts.resolver.builtin(c.func) == "getattr" for a in c.args[1:2]]
+    return frozenset(n.value for n in parts if isinstance(n, ast.Constant))
 
 
 def _only_hands_on(draft: Draft, load: ast.Name, variable: DeviceVariable) -> bool:

@@ -12,6 +12,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Operation
 
 _UNREAD = "nothing reads it any more"
+_READ_ALL = frozenset({"locals", "vars", "eval", "exec"})
 
 
 def dropped(draft: Draft, rule: str, is_pure: Callable[[ast.expr], bool]) -> Iterator[Edit]:
@@ -38,6 +39,12 @@ def dropped(draft: Draft, rule: str, is_pure: Callable[[ast.expr], bool]) -> Ite
             yield from (draft.edit(rule, value, Operation.DROP_ARGUMENT, _UNREAD) for _, value in told)
 
 
+def reads_all(draft: Draft, function: ast.AST) -> bool:
+    """Whether a function may read any variable of its own without its name: `"{use_cuda}".format(**locals())`."""
+    calls = (c for c in draft.calls if draft.function(c) is function)
+    return any(draft.facts.resolver.builtin(c.func) in _READ_ALL for c in calls)
+
+
 def _is_lost(draft: Draft, function: Function, parameter: ast.arg) -> bool:
     """Whether a parameter was read before the conversion and is not any more."""
     scope, name = draft.facts.index.scopes[function], parameter.arg
@@ -60,6 +67,8 @@ def _is_all_told(draft: Draft, function: Function, name: str) -> bool:
     """Whether all calls of a function are known, and nothing is said of a parameter that would stay behind."""
     calls = draft.facts.resolver.sites(function)
     if not calls or function.name in draft.facts.wanted or draft.facts.references(function):
+        return False
+    if reads_all(draft, function):
         return False
     if function.decorator_list or draft.facts.is_twin(function) or function.args.kwarg or function.args.vararg:
         return False

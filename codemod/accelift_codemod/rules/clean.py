@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from accelift_codemod.devices import unread_parameters
+from accelift_codemod.devices.surviving import is_spelled
 from accelift_codemod.draft import Draft, mentioned
 from accelift_codemod.facts import How, Scope
 from accelift_codemod.facts.conditions import TRUE, negate
@@ -198,6 +199,8 @@ if use_cuda:
         for scope, name in self._lost(draft):
             bindings = scope.bindings.get(name, [])
             if len(bindings) != 1 or bindings[0].how is not How.ASSIGN or bindings[0].path:
+                continue
+            if is_spelled(draft, name) if scope.is_module else unread_parameters.reads_all(draft, scope.node):
                 continue
             binding = bindings[0]
             statement = draft.facts.index.statement(binding.node)
