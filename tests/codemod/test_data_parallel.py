@@ -90,7 +90,6 @@ def test_an_older_checkpoint_is_stripped_of_the_prefix(load: str) -> None:
         ("model = Net().to(device)", "model.load_state_dict(state)"),  # was never wrapped
         (WRAPPED, "model.module.load_state_dict(state)"),  # without a prefix then, too
         (WRAPPED, "model.load_state_dict(dict(state))"),  # nothing to hand to the function: a note says it
-        (WRAPPED, "found = model.load_state_dict(state)"),
     ],
 )
 def test_other_state_dicts_are_loaded_as_they_are(model: str, load: str) -> None:
@@ -118,6 +117,24 @@ def test_a_model_that_is_wrapped_after_it_is_loaded() -> None:
     assert "consume_prefix" not in converted(
         script(model=f"{load}\nmodel = nn.DataParallel(model).to(device)", after=SAVE)
     )
+
+
+@pytest.mark.parametrize("after", ["", SAVE])
+@pytest.mark.parametrize("state", ["get()", "torch.load('m.pt')['net']", "dict(get())", "ckpt['net']"])
+@pytest.mark.parametrize("found", ["", "missing, _ = "])
+def test_checkpoints_whatever_they_come_from(found: str, state: str, after: str) -> None:
+    """With strict=False nothing of them would be loaded, and nothing would say so."""
+    load = f"ckpt = get()\n{found}model.load_state_dict({state}, strict=False)"
+    output = converted(script(imports="from lib import get", model=f"{WRAPPED}\n{load}", after=after))
+    assert ("removeprefix" in output) == (state != "ckpt['net']")
+    assert ("consume_prefix" in output) == (state == "ckpt['net']")
+
+
+@pytest.mark.parametrize("state", ["other.state_dict()", "copy.deepcopy(other.state_dict())", "best"])
+def test_states_that_are_not_from_a_file(state: str) -> None:
+    load = f"other = Net()\nbest = model.state_dict()\nmodel.load_state_dict({state}, strict=False)"
+    output = converted(script(imports="import copy", model=f"{WRAPPED}\n{load}"))
+    assert "prefix" not in output
 
 
 def test_a_script_that_never_saved_under_the_wrapper() -> None:

@@ -40,8 +40,8 @@ model = nn.DataParallel(model)
             Severity.NOTE,
             "checkpoints had other keys under DataParallel",
             "Checkpoints that the script saved under DataParallel name their parameters `module.…`; those it saves now "
-            "do not. A state dict in a variable, or from torch.load, is stripped of the prefix as it is loaded; strip "
-            "others yourself. It is a warning where a part of a network was wrapped: `features.module.0.weight` is "
+            "do not. What is loaded into a network that was wrapped is stripped of the prefix; strip others yourself. "
+            "It is a warning where a part of a network was wrapped: `features.module.0.weight` is "
             "`features.0.weight` now, and neither finds the other; and where the script puts the prefix in front of "
             'keys: `{"module." + k: v for ...}`.',
         ),
@@ -195,11 +195,12 @@ def _adds_prefix(node: ast.AST) -> bool:
     return False
 
 
-def saves_wrapped(draft: Draft, calls: list[ast.Call]) -> bool:
-    """Whether the state of a model that is wrapped, always or in one branch, is taken with the wrapper's prefix."""
+def saves_wrapped(draft: Draft, calls: list[ast.Call], bare: bool = False) -> bool:
+    """Whether the state of a model that is wrapped, always or in one branch, is taken with the wrapper's prefix; or
+    without it, if `bare`."""
     models = {key(v) for c in calls for v in draft.facts.resolver.values(c)}
     taken = (c.func.value for c in draft.facts.index.methods.get("state_dict", []) if isinstance(c.func, ast.Attribute))
-    whole = (r for r in taken if not is_bare(draft.facts.resolver, r))
+    whole = (r for r in taken if is_bare(draft.facts.resolver, r) is bare)
     return any(key(v) in models for read in whole for v in draft.facts.resolver.values(read))
 
 
@@ -331,29 +332,29 @@ def compared_keys(draft: Draft, rule: str, calls: list[ast.Call]) -> Iterator[Ed
 
 
 def tolerant_loads(draft: Draft, rule: str, calls: list[ast.Call]) -> Iterator[Edit]:
-    """What a wrapped model is loaded from may have been saved under the wrapper: the prefix is taken off."""
-    if not saves_wrapped(draft, calls):
+    """What a wrapped model is loaded from was saved under the wrapper: the prefix is taken off."""
+    if not saves_wrapped(draft, calls) and saves_wrapped(draft, calls, bare=True):
         return
     for call in draft.facts.index.methods.get("load_state_dict", []) if calls else ():
         receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
         state = draft.facts.resolver.argument(call, 0, "state_dict")
-        statement = draft.facts.index.parents.get(call)
-        name = draft.facts.imported("torch", call)
-        if receiver is None or state is None or not isinstance(statement, ast.Expr) or not draft.facts.runs(call):
+        if receiver is None or state is None or not draft.facts.runs(call):
             continue
         if is_bare(draft.facts.resolver, receiver):
             continue
-        if not name or not _wrapped(draft, calls, receiver) or position(call) < position(calls[0]):
+        if not _wrapped(draft, calls, receiver) or position(call) < position(calls[0]):
             continue
         why = "an older checkpoint has the wrapper's prefix"
-        if _is_read(draft, state):
-            yield draft.edit(rule, state, Operation.SURROUND, why, _WITHOUT)
+        statement, name = draft.facts.index.statement(call), draft.facts.imported("torch", call)
+        taken = any(_adds_prefix(n) or getattr(n, "attr", "") == "state_dict" for n in walk(state))
         own = checkpoint_keys.is_own(draft, state, partial(_wrapped, draft, calls))
-        if not is_spelled_out(state) or (own and not checkpoint_keys.is_updated(draft, state)):
-            continue
-        text = draft.facts.segment(state)
-        code = f'{name}.nn.modules.utils.consume_prefix_in_state_dict_if_present({text}, "module.")'
-        yield draft.edit(rule, statement, Operation.BEFORE, why, code)
+        if _is_read(draft, state) or not (taken or is_spelled_out(state)):
+            yield draft.edit(rule, state, Operation.SURROUND, why, _WITHOUT)
+        elif name and is_spelled_out(state) and not (own and not checkpoint_keys.is_updated(draft, state)):
+            if isinstance(statement, (ast.Expr, ast.Assign)):
+                text = draft.facts.segment(state)
+                code = f'{name}.nn.modules.utils.consume_prefix_in_state_dict_if_present({text}, "module.")'
+                yield draft.edit(rule, statement, Operation.BEFORE, why, code)
 
 
 def _is_read(draft: Draft, node: ast.expr) -> bool:
