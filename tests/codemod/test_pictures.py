@@ -60,3 +60,13 @@ def test_other_drawing_stays_with_all_processes(drawing: str) -> None:
 def test_a_picture_in_memory_is_that_of_every_process() -> None:
     drawing = "plt.plot(numbers)\nbuffer = io.BytesIO()\nplt.savefig(buffer, format='png')\npicture = buffer.getvalue()"
     drawn(drawing, drawing)
+
+
+@pytest.mark.parametrize(("around", "together"), [("", True), ("plt.plot(numbers)", False)])
+def test_what_a_caller_draws_is_finished_by_all(around: str, together: bool) -> None:
+    """`plt.close()` on one process would leave the pictures of the others open."""
+    slots = {"imports": IMPORTS, "setup": NUMBERS}
+    finish = "def finish():\n    plt.title('losses')\n    plt.savefig('a.png')\n    plt.close()"
+    text = converted(script(**slots, definitions=finish, after=f"{around}\nfinish()"))
+    drawing = "        plt.title('losses')\n        plt.savefig('a.png')\n        plt.close()\n"
+    assert (drawing in text) is together

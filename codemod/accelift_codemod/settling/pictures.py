@@ -115,8 +115,14 @@ def _is_drawing(work: Draft, call: ast.Call) -> bool:
 
 
 def _drawn_elsewhere(work: Draft, drawing: list[ast.Call], run: list[ast.stmt]) -> bool:
-    """Whether something else that a function does has to do with pictures, and may need what is drawn here."""
+    """Whether something else that a function does has to do with pictures, and may need what is drawn here, or
+    whether one that calls it draws: what every process draws there it would find unfinished, and left open."""
     inside = {n for s in run for n in walk(s)}
     function = work.facts.index.function(run[0])
-    others = (c for c in drawing if c not in inside and work.function(c) is function)
+    sites = work.facts.resolver.sites(function) if function is not None else []
+    callers = {work.function(call) for call in sites} - {function}
+    others = [c for c in drawing if c not in inside]
+    if any(work.function(c) in callers for c in others):
+        return True
+    others = [c for c in others if work.function(c) is function]
     return any(_is_read(work, c) or not isinstance(work.facts.index.parents[c], ast.Expr) for c in others)
