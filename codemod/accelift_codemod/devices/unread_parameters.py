@@ -68,8 +68,8 @@ def _is_all_told(draft: Draft, function: Function, name: str) -> bool:
     calls = draft.facts.resolver.sites(function)
     if not calls or function.name in draft.facts.wanted or draft.facts.references(function):
         return False
-    if reads_all(draft, function):
-        return False
+    if reads_all(draft, function) or not draft.facts.same_file(function, draft.facts.tree.body[-1]):
+        return False  # other scripts may call what is imported, and what keeps it in one would part them
     if function.decorator_list or draft.facts.is_twin(function) or function.args.kwarg or function.args.vararg:
         return False
     head = draft.facts.segment(function).split("\n")[: function.body[0].lineno - function.lineno]
