@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from accelift_codemod.single.files import Folded
 
 _Global = tuple[Path, str]
-_Attempt = tuple[FileResult, frozenset[_Global]]  # with the globals that are gone, and that other files take
+# With the globals that are gone, or called otherwise, and that other files take: whether each is only taken out.
+_Attempt = tuple[FileResult, Mapping[_Global, bool]]
 _PERHAPS_THERE = frozenset({"NO-TRAINING", "NO-ENTRY"})  # what there is none of may be in a file that was not seen
 _TRAINS = tuple(b"backward .step( .grad Trainer lightning fastai ignite accelerate accelift".split())
 
@@ -165,7 +166,7 @@ def convert_alone(
     def work(wanted: frozenset[_Global]) -> _Attempt:
         names = frozenset(name for _, name in wanted)
         result = convert_source(source, options, wanted=names, spared=spared, seen=seen)
-        return _shared(real, result, {real: (source, result)}) if result.output is not None else (result, frozenset())
+        return _shared(real, result, {real: (source, result)}) if result.output is not None else (result, {})
 
     return _sparing(work)
 
@@ -288,12 +289,12 @@ def _convert_program(
     plan, draft = make_plan(facts, options)
     if draft is None:
         alone = _left_alone(facts, parts.refusal(program, plan), options)
-        return replace(alone, left=tuple(str(unit.path) for unit in program.units)), frozenset()
+        return replace(alone, left=tuple(str(unit.path) for unit in program.units)), {}
     try:
         plans = parts.divide(program, _without_ignored(plan, options))
     except parts.CannotSpell as error:
         finding = Finding("ACC-REACH", Severity.ERROR, 0, str(error), "import it there")
-        return FileResult.refused(program.path, program.digest, finding), frozenset()
+        return FileResult.refused(program.path, program.digest, finding), {}
     folded = taken.files if taken is not None else {}
     for unit in program.units:
         plan = plans.get(unit) or Plan(unit.source.path, unit.source.digest)
@@ -312,9 +313,9 @@ def _convert_program(
     }
     failed = next((r for r in results.values() if r.output is None and r.outcome is not Outcome.CHECKED), None)
     if failed is not None:
-        return replace(failed, path=program.path), frozenset()
+        return replace(failed, path=program.path), {}
     if ready and not any(ready):
-        return _clash(program.entry.source, gates.UNSTABLE, fault=True), frozenset()
+        return _clash(program.entry.source, gates.UNSTABLE, fault=True), {}
     entry = replace(
         results[program.entry],
         config=_config(draft.facts, draft, options),
@@ -330,12 +331,17 @@ def _sparing(
     work: Callable[[frozenset[_Global]], _Attempt], asking: Callable[[frozenset[_Global]], _Attempt] | None = None
 ) -> FileResult:
     """A conversion that keeps the globals which other files take, if there is one; else one that does not, with what
-    becomes of the script if these are in its way: they ask for the state of the processes then, and stay."""
+    becomes of the script if these are in its way: they ask for the state of the processes then, and stay. What is only
+    taken out, where nothing reads it any more, stays for the others in any case."""
     result, lost = work(frozenset())
-    spared = work(lost)[0] if lost else None
+    spared = work(frozenset(lost))[0] if lost else None
     if spared is not None and spared.output is not None:
         return spared
-    other = asking(lost)[0] if asking is not None and lost and result.otherwise is None else None
+    needless = frozenset(one for one, dropped in lost.items() if dropped)
+    kept = work(needless)[0] if needless and len(needless) < len(lost) else None
+    if kept is not None and kept.output is not None:
+        result = kept
+    other = asking(frozenset(lost))[0] if asking is not None and lost and result.otherwise is None else None
     if other is None or other.output is None:
         return result
     return replace(result, otherwise=replace(other, separable=False))  # what it shares has to be as it is then
@@ -366,7 +372,7 @@ def _shared(
         changes=sharing.changes(),
         sharers=sharing.sharers,
     )
-    return told, frozenset(sharing.lost())
+    return told, sharing.lost()
 
 
 def _left_alone(facts: Facts, plan: Plan, options: Options) -> FileResult:

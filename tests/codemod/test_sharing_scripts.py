@@ -118,3 +118,57 @@ def test_a_file_of_the_script_uses_a_shared_one_where_it_is_run_itself(
     write({"engine.py": ENGINE, "model.py": MODEL})
     found = outputs("train.py")
     assert "accelerator" not in found.get("utils.py", "") if kept else found["utils.py"] == BY_PARAMETER
+
+
+CHOICE = 'import torch\n\ndevice = torch.device("cuda" if torch.cuda.is_available() else "cpu")\nRATE = 0.1\n'
+ON_DEVICE = f"""\
+{HEAD}from config import device
+from engine import train
+from model import Net
+
+model = Net().to(device)
+loader = DataLoader(TensorDataset(torch.randn(8, 4), torch.zeros(8).long()), batch_size=4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+train(model, loader, optimizer)
+"""
+
+
+@pytest.mark.parametrize("read", ["", "print(device)\n", "print(model(torch.ones(1, 4, device=device)))\n"])
+def test_a_device_stays_that_another_script_takes(folder: Path, read: str) -> None:
+    """Both change `train`, which cannot stay for the other one; the device can."""
+    write({"one.py": ON_DEVICE, "two.py": ON_DEVICE + read})
+    write({"engine.py": ENGINE, "model.py": MODEL, "config.py": CHOICE})
+    found = outputs("one.py", "two.py")
+    assert sorted(found) == ["config.py", "engine.py", "one.py", "two.py"]
+    assert "\ndevice = PartialState().device\n" in found["config.py"]
+
+
+def test_a_device_goes_that_no_other_script_takes(folder: Path) -> None:
+    write({"one.py": ON_DEVICE, "engine.py": ENGINE, "model.py": MODEL, "config.py": CHOICE})
+    write({"two.py": ON_DEVICE.replace("from config import device\n", "").replace(".to(device)", "")})
+    found = outputs("one.py", "two.py")
+    assert sorted(found) == ["config.py", "engine.py", "one.py", "two.py"]
+    assert found["config.py"] == "RATE = 0.1\n"
+
+
+ASKS = """\
+def train(model, loader, optimizer, use_cuda):
+    for x, y in loader:
+        if use_cuda:
+            x, y = x.cuda(), y.cuda()
+"""
+
+
+def test_scripts_call_a_function_as_before_though_one_might_do_with_less(folder: Path) -> None:
+    """A comment keeps the argument of one call; the parameter stays for all."""
+    call = "train(model, loader, optimizer, torch.cuda.is_available())\n"
+    one = ON_DEVICE.replace("train(model, loader, optimizer)\n", call).replace(
+        "device\nfrom engine", "RATE\nfrom engine"
+    )
+    one = one.replace(".to(device)", "")
+    two = one.replace("(model, loader, optimizer, torch", "(model, loader, optimizer,  # all\n      torch")
+    engine = ENGINE.replace(ENGINE[ENGINE.index("def train") : ENGINE.index("        optimizer.zero")], ASKS)
+    write({"one.py": one, "two.py": two, "engine.py": engine, "model.py": MODEL, "config.py": CHOICE})
+    found = outputs("one.py", "two.py")
+    assert "def train(model, loader, optimizer, use_cuda, accelerator):" in found["engine.py"]
+    assert "optimizer, torch.cuda.is_available(), accelerator)" in found["one.py"]

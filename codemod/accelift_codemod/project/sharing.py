@@ -195,16 +195,17 @@ class Sharing:
         nodes = (n for block in main_blocks(user.index) for n in walk(block))
         return {n.attr for n in nodes if isinstance(n, ast.Attribute)}
 
-    def lost(self) -> set[_Global]:
-        """What others take of the files that is no class, and is gone or called otherwise."""
-        found: set[_Global] = set()
+    def lost(self) -> dict[_Global, bool]:
+        """What others take of the files that is no class, and is gone or called otherwise: whether it is only gone."""
+        found: dict[_Global, bool] = {}
         for file in self.files:
             classes = {s.name for s in file.index.tree.body if isinstance(s, ast.ClassDef)}
             gone = {name for path, name in self._edits if path == file.path} - classes
             if self._preparing in file.index.tree.body:
                 gone.discard(getattr(self._preparing, "name", ""))
             taken = {n for s in self.sharers if s.member == file.shown for n in s.names} if gone else set()
-            found |= {(file.path, name) for name in gone & taken}
+            for one in ((file.path, name) for name in sorted(gone & taken)):
+                found[one] = all(e.operation is Operation.DROP for e in self._edits[one])
         return found
 
     def changes(self) -> dict[tuple[str, str], str]:
