@@ -661,3 +661,23 @@ def test_a_function_that_is_made_at_once_is_no_reason_to_prepare_early() -> None
 def test_what_a_made_function_does_is_seen(taken: str, told: list[str]) -> None:
     text = stepping(taken).replace(", y)\n        loss.b", f", y{'[:4]' if told else ''})\n        loss.b")
     assert severities(text, "BATCH-PLACES") == told
+
+
+@pytest.mark.parametrize(
+    ("shown", "before"),
+    [
+        ("model", True),
+        ("model\noptimizer", True),
+        ("model.load_state_dict(state)", False),
+        ("model.requires_grad_()", False),
+    ],
+)
+def test_what_a_cell_shows_stays_behind_it(shown: str, before: bool) -> None:
+    output = converted(script(setup="state = torch.load('m.pt')", before=shown))
+    assert (output.index("accelerator.prepare(") < output.index(f"\n{shown}\n")) == before
+
+
+def test_a_number_that_is_too_long_to_be_written() -> None:
+    number = f"0x{'f' * 5000}"
+    before = f"sizes = [1, {number}]\nprint(-{number} < sizes[1])"
+    assert f"sizes = [1, {number}]" in converted(script(before=before))

@@ -128,7 +128,7 @@ class Anchors:
         early = {self._at(block, self.index.statement(place)) for place in looked}
         for i in range(last + 1, len(block) if end is None else end):
             statement = block[i]
-            if isinstance(statement, (*FUNCTIONS, ast.ClassDef, ast.Return)):
+            if isinstance(statement, (*FUNCTIONS, ast.ClassDef, ast.Return)) or _is_shown(statement):
                 continue  # what is returned is prepared before
             touched = ({n.id for n in loads(statement)} | stores(statement)) & names
             called = scope.is_class and self._changed_by_calls(statement, names)
@@ -370,6 +370,11 @@ class Anchors:
     def _same_variables(self, statement: ast.stmt, scope: Scope, names: set[str]) -> bool:
         own = self.index.scopes.get(statement) or self.index.scope(statement)
         return any(own.owner(name) is scope for name in names)
+
+
+def _is_shown(statement: ast.stmt) -> bool:
+    """Whether a statement is a variable alone, which a notebook shows if it is the last one of a cell."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Name)
 
 
 def _is_named(node: ast.expr, name: str) -> bool:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from accelift_codemod.facts.resolve import Resolver
 
 Comprehension = ast.DictComp | ast.ListComp | ast.GeneratorExp
+_MOST_BITS = 8192  # of a number that is written in decimal
 _WRITTEN = (ast.Tuple, ast.List)
 _DEFINED = (How.IMPORT, How.FUNCTION, How.CLASS)
 
@@ -64,7 +65,8 @@ class Expressions:
     # ---- constants and containers
 
     def _constant(self, node: ast.Constant) -> Values:
-        return (Value(Role.CONSTANT, node, name=repr(node.value), keys=(node.value,)),)
+        long = isinstance(node.value, int) and node.value.bit_length() > _MOST_BITS  # Python refuses to write it
+        return (Value(Role.CONSTANT, node, name=hex(node.value) if long else repr(node.value), keys=(node.value,)),)
 
     def _tuple(self, node: ast.Tuple) -> Values:
         if any(isinstance(e, ast.Starred) for e in node.elts):
