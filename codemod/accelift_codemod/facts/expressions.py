@@ -65,8 +65,10 @@ class Expressions:
     # ---- constants and containers
 
     def _constant(self, node: ast.Constant) -> Values:
-        long = isinstance(node.value, int) and node.value.bit_length() > _MOST_BITS  # Python refuses to write it
-        return (Value(Role.CONSTANT, node, name=hex(node.value) if long else repr(node.value), keys=(node.value,)),)
+        value = node.value
+        if isinstance(value, int) and value.bit_length() > _MOST_BITS:  # Python may refuse to write it in decimal
+            return (Value(Role.CONSTANT, node, name=hex(value), keys=(value,)),)
+        return (Value(Role.CONSTANT, node, name=repr(value), keys=(value,)),)
 
     def _tuple(self, node: ast.Tuple) -> Values:
         if any(isinstance(e, ast.Starred) for e in node.elts):
