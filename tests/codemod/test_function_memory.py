@@ -132,3 +132,33 @@ def test_what_a_decorator_keeps_of_a_step(keeps: str, asked: str, codes: list[st
     slots["forward"] = "x, y = x.to(device), y.to(device)\nstep(model, optimizer, x, y)"
     text = script(definitions=LOGGED.format(keeps), epoch_end=f"if {asked} < 0.5:\n    break", **slots)
     assert told(text) == codes
+
+
+LOG = """
+class logged:
+    def __init__(self, function):
+        self.function, self.results, self.last = function, [], 0
+
+    def __call__(self, *args):
+        result = self.function(*args)
+        {}
+        return result
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("keeps", "asked", "codes"),
+    [
+        ("self.results.append(result)", "step.results[-1]", ["COLL-RANKFLOW"]),
+        ("self.last = result", "step.last", ["COLL-RANKFLOW"]),
+        ("self.results.append(1)", "len(step.results)", []),
+        ("pass", "step.last", []),
+    ],
+)
+def test_what_an_object_keeps_in_the_place_of_a_step(keeps: str, asked: str, codes: list[str]) -> None:
+    slots = {**NO_LOOP, "epochs": "for epoch in range(2):", "loop": "for x, y in loader:"}
+    slots["forward"] = "x, y = x.to(device), y.to(device)\nstep(model, optimizer, x, y)"
+    definitions = LOG.format(keeps) + LOGGED[LOGGED.index("@logged") :]
+    text = script(definitions=definitions, epoch_end=f"if {asked} < 0.5:\n    break", **slots)
+    assert told(text) == codes

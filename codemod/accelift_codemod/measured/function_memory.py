@@ -83,6 +83,8 @@ def _put_by(
     found = {base.id for base in bases if base is not None}
     places = ((name, put) for name in given for put in puts if put.startswith(f"{name}."))  # `model.stop`
     found |= {ast.unparse(given[name]) + put[len(name) :] for name, put in places}
+    if function.name == "__call__" and isinstance(call.func, ast.Name) and _keeps_itself(function, puts):
+        found.add(call.func.id)  # an object that is called, perhaps in the place of a function: `@Log`
     for name in (inside | puts) - {*given}:
         owner = draft.facts.index.scopes[function].owner(name)
         if owner is not None and owner is draft.facts.index.scope(call).owner(name) and owner.node is not function:
@@ -90,6 +92,12 @@ def _put_by(
         elif owner is not None and isinstance(owner.node, FUNCTIONS) and _outlives(owner, name, function):
             found |= _holders(draft, (owner, name), call)
     return found
+
+
+def _keeps_itself(function: Function, puts: set[str]) -> bool:
+    """Whether a method puts something into its own object."""
+    own = parameters(function.args)[:1]
+    return any(put.partition(".")[0] == p.arg for put in puts for p in own)
 
 
 def _is_chosen(draft: Draft, statement: ast.stmt, function: Function, names: set[str]) -> bool:

@@ -45,18 +45,25 @@ def run_with(draft: Draft, call: ast.Call) -> Sequence[Function]:
 
 def decorators(draft: Draft, function: Function) -> list[Function]:
     """The functions of the script that decorate one, `@logged`, or make what does: `@logged(every=10)`."""
-    found = []
+    return [node for node in _decorating(draft, function) if isinstance(node, FUNCTIONS)]
+
+
+def _decorating(draft: Draft, function: Function) -> list[ast.AST]:
+    found: list[ast.AST] = []
     for decorator in function.decorator_list:
         while isinstance(decorator, ast.Call):
             decorator = decorator.func
         bindings = draft.facts.resolver.bindings(decorator) if isinstance(decorator, ast.Name) else []
-        found += [b.node for b in bindings if isinstance(b.node, FUNCTIONS)]
+        found += [b.node for b in bindings]
     return found
 
 
 def _wrappers(draft: Draft, function: Function) -> list[Function]:
-    """The functions that decorators of the script put in the place of one."""
-    return [n for made in decorators(draft, function) for n in walk(made) if isinstance(n, FUNCTIONS) and n is not made]
+    """The functions that decorators of the script put in the place of one: of a class, what its objects do that are
+    called."""
+    inside = (n for made in decorators(draft, function) for n in walk(made) if n is not made)
+    calls = (draft.facts.resolver.method(made, "__call__") for made in _decorating(draft, function))
+    return [n for n in (*inside, *calls) if isinstance(n, FUNCTIONS)]
 
 
 @kept
