@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import NO_LOOP, added, findings, script
+from scripts import NO_LOOP, added, converted, findings, script
 
 AVERAGED = "accelerator.batch_mean(loss.detach()).item()"
 LISTED = """
@@ -162,3 +162,13 @@ def test_what_an_object_keeps_in_the_place_of_a_step(keeps: str, asked: str, cod
     definitions = LOG.format(keeps) + LOGGED[LOGGED.index("@logged") :]
     text = script(definitions=definitions, epoch_end=f"if {asked} < 0.5:\n    break", **slots)
     assert told(text) == codes
+
+
+CHECK = "def check(net, loss):\n    if loss < 0.5:\n        net.stop = True\n"
+
+
+@pytest.mark.parametrize(("given", "averages"), [("loss.item()", True), ("epoch", False)])
+def test_a_function_that_sets_an_attribute_of_the_network(given: str, averages: bool) -> None:
+    slots = {"definitions": CHECK, "before": "model.stop = False", "epochs": "for epoch in range(2):"}
+    text = script(**slots, batch_end=f"check(model, {given})", epoch_end="if model.stop:\n    break")
+    assert (f"check(model, {AVERAGED})" in converted(text)) == averages

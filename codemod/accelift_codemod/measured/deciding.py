@@ -56,13 +56,24 @@ def _as_asked(draft: Draft, read: Read, local: set[str]) -> Read:
 
 
 def reads_of_place(draft: Draft, node: Loop, name: str) -> list[Read]:
-    """Reads outside of the loop of what it sets of a module, or of options, that goes by how it is spelled."""
+    """Reads outside of the loop of what it sets of a module, or of options, that goes by how it is spelled: also by
+    functions that it calls."""
     if name.isidentifier():
         return []
     statements = (s for outer in node.body for s in walk(outer) if isinstance(s, FILLING))
     places = [p for s in statements for p in places_kept(draft, s) if ast.unparse(p) == name]
-    inside = {n for outer in node.body for n in walk(outer)} if places else set()
-    return [read for read in object_reads(draft, places[0]) if read not in inside] if places else []
+    reads = [*(object_reads(draft, places[0]) if places else _spelled(draft, node, name))]
+    inside = {n for outer in node.body for n in walk(outer)} if reads else set()
+    return [read for read in reads if read not in inside]
+
+
+def _spelled(draft: Draft, node: Loop, name: str) -> list[Read]:
+    """The reads of an attribute by the name that its object has around a loop."""
+    variable, _, attribute = name.partition(".")
+    index = draft.facts.index
+    owner = index.scope(node).owner(variable)
+    reads = (n for n in index.attributes.get(attribute, []) if isinstance(n.ctx, ast.Load) and ast.unparse(n) == name)
+    return [read for read in reads if owner is not None and index.scope(read).owner(variable) is owner]
 
 
 def made_whole(
