@@ -172,3 +172,22 @@ def test_a_function_that_sets_an_attribute_of_the_network(given: str, averages: 
     slots = {"definitions": CHECK, "before": "model.stop = False", "epochs": "for epoch in range(2):"}
     text = script(**slots, batch_end=f"check(model, {given})", epoch_end="if model.stop:\n    break")
     assert (f"check(model, {AVERAGED})" in converted(text)) == averages
+
+
+STOP = """
+class Stop:
+    def __init__(self, net):
+        self.net = net
+
+    def after(self, loss):
+        if loss < 0.5:
+            self.net.stop = True
+"""
+
+
+@pytest.mark.parametrize(("given", "averages"), [("loss.item()", True), ("epoch", False)])
+def test_an_object_that_sets_an_attribute_of_the_network_it_keeps(given: str, averages: bool) -> None:
+    before = "model.stop = False\ncallback = Stop(model)"
+    slots = {"definitions": STOP, "before": before, "epochs": "for epoch in range(2):"}
+    text = script(**slots, batch_end=f"callback.after({given})", epoch_end="if model.stop:\n    break")
+    assert (f"callback.after({AVERAGED})" in converted(text)) == averages

@@ -13,7 +13,7 @@ def meter():
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Scope
@@ -21,11 +21,12 @@ from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.scopes import parameters
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import targets, walk
 from accelift_codemod.following.held_outside import root
 from accelift_codemod.measured.asked import weighs_numbers
 from accelift_codemod.measured.filling import filled
 from accelift_codemod.measured.handed_out import decorators, receiving, run_by, run_with
+from accelift_codemod.networks.methods import is_self
 
 _CALLS = 2  # of functions that functions call
 _Followed = tuple[ast.Call, frozenset[str]]
@@ -62,6 +63,7 @@ def _put_by(
         return set()
     inside = set(inside)
     puts: set[str] = set()
+    found: set[str] = set()
     statements = [n for n in walk(function) if isinstance(n, (ast.Assign, ast.AugAssign, ast.Expr))]
     loops = [n for n in walk(function) if isinstance(n, (ast.For, ast.AsyncFor))]
     for statement in (*statements, *statements):  # not all of them come in the order in which they run
@@ -74,13 +76,14 @@ def _put_by(
         if _is_chosen(draft, statement, function, inside):
             inside |= stores(statement)
             puts |= filled(draft, statement, inside, chosen=True)
+            found |= {*_set_in_kept(draft, call, statement)}
         puts |= filled(draft, statement, inside)
     for inner in (n for n in walk(function) if isinstance(n, ast.Call)) if calls else ():
         if (key := (inner, frozenset(inside))) not in seen:  # of functions that call each other many times, once
             seen.add(key)
             puts |= kept_by_functions(draft, inner, inside, calls - 1, seen)
     bases = (root(argument) for name, argument in given.items() if name in puts)
-    found = {base.id for base in bases if base is not None}
+    found |= {base.id for base in bases if base is not None}
     places = ((name, put) for name in given for put in puts if put.startswith(f"{name}."))  # `model.stop`
     found |= {ast.unparse(given[name]) + put[len(name) :] for name, put in places}
     if function.name == "__call__" and isinstance(call.func, ast.Name) and _keeps_itself(function, puts):
@@ -98,6 +101,20 @@ def _keeps_itself(function: Function, puts: set[str]) -> bool:
     """Whether a method puts something into its own object."""
     own = parameters(function.args)[:1]
     return any(put.partition(".")[0] == p.arg for put in puts for p in own)
+
+
+def _set_in_kept(draft: Draft, call: ast.Call, statement: ast.stmt) -> Iterator[str]:
+    """What a method sets of something that its object was made with and keeps: `self.model.stop = True` in one of
+    `Stop(model)` is `model.stop`."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    for target in targets(statement):
+        held = target.value if isinstance(target, ast.Attribute) else None
+        if isinstance(target, ast.Attribute) and isinstance(held, ast.Attribute) and is_self(held.value):
+            for value in draft.facts.resolver.values(owner):
+                if isinstance(value.origin, ast.Call) and isinstance(value.declaration, ast.ClassDef):
+                    given = draft.facts.resolver.passing.kept(value.declaration, value.origin, held.attr)
+                    if isinstance(given, ast.Name):
+                        yield f"{given.id}.{target.attr}"
 
 
 def _is_chosen(draft: Draft, statement: ast.stmt, function: Function, names: set[str]) -> bool:
