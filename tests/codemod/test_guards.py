@@ -1083,3 +1083,19 @@ def test_what_is_prepared_after_the_last_of_several_leaves_them_under_one_header
         "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)\n"
         "if accelerator.is_main_process:\n    writer.close()\n"
     ) in converted(text)
+
+
+def test_what_only_one_process_makes_and_the_others_wait_for() -> None:
+    saving = (
+        "def save(folder, args):\n    if not os.path.exists(folder):\n        os.makedirs(folder)\n"
+        '        with open(os.path.join(folder, "config.yml"), "w") as file:\n            json.dump(args, file)'
+    )
+    text = script(
+        imports="import json\nimport os\nfrom torch.utils.tensorboard import SummaryWriter",
+        definitions=saving,
+        before="writer = SummaryWriter()\nsave(writer.log_dir, {})",
+    )
+    assert (
+        "with accelerator.main_process_first():\n    if accelerator.is_main_process:\n"
+        "        save(writer.log_dir, {})\n"
+    ) in converted(text)

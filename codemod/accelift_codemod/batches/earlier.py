@@ -26,7 +26,9 @@ def mean_of_earlier(draft: Draft, loop: BatchLoop) -> ast.Call | None:
     names = {n for n, value in ended.items() if value in _ROWS and n not in begun and _is_left(draft, loop, n)}
     calls = [n for s in loop.body for n in walk(s) if isinstance(n, ast.Call)] if names else []
     # What depends on a batch cannot be told where that is mixed up.
-    means = _read(draft, loop, calls, dict.fromkeys(begun, Layout.MIXED) | dict.fromkeys(names, Layout.ROWS), _MEANS)
+    means = _read(
+        draft, loop, calls, {**dict.fromkeys(begun, Layout.MIXED), **dict.fromkeys(names, Layout.ROWS)}, _MEANS
+    )
     found = _read(draft, loop, means, begun | dict.fromkeys(names, Layout.MIXED), (Layout.MIXED,))
     return next((call for call in found if _is_in_loss(draft, call)), None)
 

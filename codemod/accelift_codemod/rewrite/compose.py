@@ -54,7 +54,7 @@ class Composer:
                 emit(line - 1, line - 1, self._moved(new, line, edit))
             if line in self.before:
                 emit(line - 1, line - 1, [self.source.newline] * self.apart.get(line, 0))
-            for first, _, edit in sorted(self.encloses, key=lambda e: -e[1]):
+            for first, _, edit in self.encloses:
                 if first == line:
                     header = statements(
                         edit.code, self._indent(first), self.unit, self.source.newline, self.line_length
@@ -96,11 +96,18 @@ class Composer:
             (
                 self._indent(first)
                 for first, last, outer in self.encloses
-                if outer is not edit and first <= line <= last and (edit is None or _inside(edit, outer))
+                if outer is not edit
+                and first <= line <= last
+                and (edit is None or _inside(edit, outer) or self._follows(edit, outer))
             ),
             key=len,
             reverse=True,
         )
+
+    def _follows(self, edit: Edit, outer: Edit) -> bool:
+        """Whether a header goes under another one that is put around the same."""
+        headers = [header for _, _, header in self.encloses if header.span == outer.span]
+        return outer in headers and edit in headers and headers.index(outer) < headers.index(edit)
 
     def _indent(self, first: int) -> str:
         """The indentation of a statement, comments above it left out."""
@@ -154,7 +161,8 @@ class Composer:
                 else:
                     break
             settled.append((first, last, edit))
-        self.encloses = settled
+        # Around the same, what all processes come to (`with ...main_process_first():`) goes around what only one does.
+        self.encloses = sorted(settled, key=lambda e: (-e[1], not e[2].code.startswith("with ")))
 
 
 def _inside(edit: Edit, outer: Edit) -> bool:
