@@ -169,6 +169,18 @@ def test_a_parameter_that_is_used_as_it_was_too(first: str, slots: dict[str, str
     assert unchanged(makes(first, after=after)).code == "PREP-NO-POINT"
 
 
+@pytest.mark.parametrize(("calls", "left"), [("net = again(model)", False), ("net = again(again(model))", True)])
+def test_what_is_given_back_may_come_again_through_a_caller(calls: str, left: bool) -> None:
+    """It would be prepared inside of what is made of it then."""
+    again = "\n\ndef again(net):\n    return fit(net, loader)\n"
+    definitions = MAKES.format(first="net = torch.compile(net)").replace("step()\n", "step()\n    return net\n") + again
+    text = script(definitions=definitions, **{**NO_LOOP, "after": calls})
+    if left:
+        assert unchanged(text).code == "PREP-NO-POINT"
+    else:
+        assert "\n    net = accelerator.prepare(net)\n    for x, y in data:" in converted(text)
+
+
 @pytest.mark.parametrize(
     ("between", "moved"),
     [("", False), ("print(model)", False), ("print(model(torch.ones(2, 8, device=device)))", True)],

@@ -15,6 +15,7 @@ RETURNS_SELF = frozenset("to cuda cpu train eval".split())
 # Methods that leave an object as it was.
 _KEEPS = frozenset("parameters named_parameters to cuda cpu train eval state_dict items keys get".split())
 _CALLS = 4  # through which an object is handed on, and given back
+_CALLERS = 8  # that lead to a function
 _LOOKS = frozenset({"len", "print", "isinstance", "iter", "enumerate", "zip"})
 _KINDS = frozenset({"type", "isinstance", "id"})  # what shows nothing of an object but what it is
 
@@ -181,8 +182,16 @@ def taken_on(resolver: Resolver, scope: Scope, name: str, kind: str) -> bool:
         if value is None or resolver.index.enclosing_loops(value) or name not in {n.id for n in loads(value)}:
             return False
     given_back = any(name in {n.id for n in loads(statement)} for statement in resolver.returns(function))
+    return not given_back or _runs_once(resolver, function)
+
+
+def _runs_once(resolver: Resolver, function: Function, depth: int = 0) -> bool:
+    """Whether a function is called at one place, outside loops, in a function of which that is so, too."""
     sites = resolver.sites(function)
-    return not given_back or (len(sites) == 1 and not resolver.index.enclosing_loops(sites[0]))
+    if len(sites) > 1 or depth > _CALLERS or any(map(resolver.index.enclosing_loops, sites)):
+        return False
+    around = [resolver.index.function(call) for call in sites]
+    return all(caller is None or _runs_once(resolver, caller, depth + 1) for caller in around)
 
 
 def is_bare(resolver: Resolver, node: ast.expr) -> bool:
