@@ -118,7 +118,8 @@ def _moves_on(work: Draft, node: ast.expr | None, seen: frozenset[ast.expr] = fr
         if isinstance(function, FUNCTIONS):
             return bool(resolver.yields(function))
         return resolver.builtin(node.func) in _MOVING or (resolver.qualified(node.func) or "").startswith(_MOVING_ON)
-    held = [(b, b.value) for b in resolver.bindings(node)] if isinstance(node, ast.Name) else []
+    bound = resolver.bindings(node) if isinstance(node, ast.Name) else []
+    held = [(b, b.value) for b in bound if b.how is not How.LOOP]  # an element of it is another matter
     given = [v for b, value in held for v in (resolver.handed(b) if b.how is How.PARAMETER else [value])]
     return any(_moves_on(work, value, seen | {node}) for value in given)
 
