@@ -7,7 +7,6 @@ import codecs
 import io
 import os
 import re
-import select
 import stat
 import tokenize
 import warnings
@@ -84,6 +83,8 @@ def _awaited(file: int, path: str) -> bytes:
     """
     if not hasattr(os, "O_NONBLOCK"):  # on Windows
         return b""
+    import select  # hardly any script is a pipe
+
     begun = b""
     if not select.select([file], [], [], _WAIT)[0]:
         with suppress(BlockingIOError):  # what writes takes its time

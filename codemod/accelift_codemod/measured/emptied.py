@@ -10,6 +10,7 @@ from accelift_codemod.facts import How, position
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS, Binding
 from accelift_codemod.facts.memo import kept
+from accelift_codemod.facts.tree import walk
 
 _EMPTIES = ("reset", "clear")
 
@@ -63,6 +64,6 @@ def _parameter(binding: Binding) -> str:
 
 def _read_before(function: ast.FunctionDef | ast.AsyncFunctionDef, owner: ast.Name) -> bool:
     """Whether a function reads a variable, or may have returned, before it empties what it holds."""
-    early = [s for s in function.body if position(s) < position(owner) and owner not in ast.walk(s)]
+    early = [s for s in function.body if position(s) < position(owner) and owner not in walk(s)]
     reads = any(n.id == owner.id for s in early for n in loads(s))
-    return reads or any(isinstance(n, ast.Return) for s in early for n in ast.walk(s))
+    return reads or any(isinstance(n, ast.Return) for s in early for n in walk(s))
