@@ -188,6 +188,14 @@ def test_batches_that_the_loop_also_needs_on_the_cpu_are_not_placed() -> None:
     assert REBOUND in converted(before)
 
 
+def test_a_batch_that_becomes_an_array_before_its_loader_is_prepared_was_on_the_cpu() -> None:
+    look = "first, _ = next(iter(loader))\nprint(first[0].numpy().sum())"
+    early = converted(script(model=f"{look}\nmodel = Net().to(device)"))
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in early
+    assert "x.to(" not in early
+    assert "prepare_data_loader(loader, device_placement=False)" in converted(script(after=look))
+
+
 # ---- no place for it
 
 

@@ -293,8 +293,10 @@ class Blueprint:
             items = [item for v in loop.loaders if (item := self.item(v)) is not None]
             if items and not self.facts.batches.placed(loop):
                 found.update(dict.fromkeys((key(item.value) for item in items), False))
-        peeked = (item for v in self.facts.batches.arrays if (item := self.item(v)) is not None)
-        found.update(dict.fromkeys((key(item.value) for item in peeked), False))
+        for call, loader in self.facts.batches.arrays:
+            item = self.item(loader)
+            if item is not None and self.meets_prepared(call, loader):
+                found[key(item.value)] = False
         return found
 
     def places(self, loader: Value) -> bool:

@@ -204,9 +204,9 @@ class Batches:
         return {loader for v in values if v.role in (Role.BATCH, Role.DATA) for inner in v.inner for loader in inner}
 
     @cached_property
-    def arrays(self) -> frozenset[Value]:
-        """The loaders of whose batches some are turned into arrays where they are, which has to be the CPU."""
-        found: set[Value] = set()
+    def arrays(self) -> list[tuple[ast.Call, Value]]:
+        """The calls that turn batches into arrays where they are, which has to be the CPU, each with their loader."""
+        found: list[tuple[ast.Call, Value]] = []
         for call in self.index.methods.get("numpy", []):
             receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
             values = self.resolver.values(receiver)
@@ -215,8 +215,8 @@ class Batches:
             names = [n for n in walk(receiver) if isinstance(n, ast.Name)]
             moved = any(isinstance(n, ast.Attribute) and n.attr in ("cpu", "to") for n in walk(receiver))
             if not moved and not any(map(self._moved_before, names)):
-                found.update(loader for v in values for inner in v.inner for loader in inner)
-        return frozenset(found)
+                found += ((call, loader) for v in values for inner in v.inner for loader in inner)
+        return found
 
     def _is_scattered(self, load: ast.Name) -> bool:
         """Whether a read is of what a wrapped model is called with, perhaps cast, or in a list written there."""
