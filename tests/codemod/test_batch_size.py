@@ -1300,6 +1300,7 @@ SUMMED = "accelerator.gather_for_metrics(torch.tensor({})).sum().item()"
         ("16", "len(x) < rows", f"{SUMMED.format('len(x)')} < rows"),
         ("rows", "x.shape[0] != rows", f"{SUMMED.format('x.shape[0]')} != rows"),
         ("rows", "rows > len(y)", "rows > len(accelerator.gather_for_metrics(y))"),
+        ("rows", "len(y) != 16", "len(accelerator.gather_for_metrics(y)) != 16"),
         ("rows", "x.size(1) != rows", ""),
         ("rows", "x.size(0) < 9", ""),  # which any batch may have
         ("rows", "len(x) < rows and y[0] > 1", ""),

@@ -53,8 +53,8 @@ def _leaves(draft: Draft, node: ast.AST, loop: BatchLoop) -> bool:
 
 
 def _is_whole(draft: Draft, loop: BatchLoop, node: ast.expr, sizes: list[ast.expr]) -> bool:
-    """Whether a number is that of the rows of a whole batch, also written out in both places."""
+    """Whether a number is that of the rows of a whole batch, also written out."""
     if is_place(node) and batch_sizes.is_size(draft, node, loop, [size for size in sizes if is_place(size)]):
         return True
     number = batch_sizes.number_of(draft, node)
-    return number not in (None, 1) and number in {size.value for size in sizes if isinstance(size, ast.Constant)}
+    return number not in (None, 1) and number in {batch_sizes.number_of(draft, size) for size in sizes}
