@@ -92,7 +92,7 @@ BOTH = "self.loader = loader\n        self.batches = iter({})"
         ("loader", "Trainer(loader)", "loader = accelerator.prepare(loader)\ntrainer"),
         ("self.loader", "Trainer(loader)", "loader = accelerator.prepare(loader)\ntrainer"),
         ("loader", "Trainer(DataLoader(data, batch_size=16))", "Trainer(accelerator.prepare(DataLoader("),
-        ("self.loader", "Trainer(DataLoader(data, batch_size=16))", "self.loader = accelerator.prepare(self.loader)\n"),
+        ("self.loader", "Trainer(DataLoader(data, batch_size=16))", "self.loader = accelerator.prepare(loader)\n"),
     ],
 )
 def test_an_object_keeps_the_iterator(kept: str, made: str, where: str) -> None:

@@ -104,7 +104,11 @@ for x, y in loader:
 
     def _group(self, draft: Draft, group: Group) -> Iterator[Edit]:
         if isinstance(group.anchor, ast.Call):
-            yield self._on_the_spot(draft, group.anchor, group.items[0])
+            reason = "it is in no variable: the loop must get the prepared one"
+            yield self._on_the_spot(draft, group.anchor, group.items[0], reason)
+            return
+        if (given := _given(group)) is not None:
+            yield self._on_the_spot(draft, given, group.items[0], "every later use must see the prepared object")
             return
         together: list[Item] = []
         apart: list[Item] = []
@@ -120,9 +124,7 @@ for x, y in loader:
             lines.append(f"{given} = {{accelerator}}.prepare({names})")
         lines += (_each(place, "prepare({})") for place in places if place.endswith(EACH))
         for place, item in {place: i for i in apart for place in i.places}.items():
-            call = "prepare_data_loader({}, device_placement=False)"
-            if _may_lack(draft, item):  # prepare hands back what is no loader
-                call = "prepare({}, device_placement=[False])"
+            call = _call(draft, item)
             whole = f"{place} = {{accelerator}}.{call.format(place)}"
             lines.append(_each(place, call) if place.endswith(EACH) else whole)
         kinds = ", ".join(dict.fromkeys(i.kind.value for i in group.items))
@@ -141,14 +143,10 @@ for x, y in loader:
         assumed = next((i.value.name for i in items if i.value.name in draft.facts.assumed), "")
         return replace(_LOADER, text=gives_loader(assumed)) if assumed else None
 
-    def _on_the_spot(self, draft: Draft, call: ast.Call, item: Item) -> Edit:
-        placed = draft.blueprint.placed.get(key(item.value), True)
-        code = (
-            "{accelerator}.prepare({})" if placed else "{accelerator}.prepare_data_loader({}, device_placement=False)"
-        )
-        reason = "it is in no variable: the loop must get the prepared one"
+    def _on_the_spot(self, draft: Draft, node: ast.expr, item: Item, reason: str) -> Edit:
+        code = f"{{accelerator}}.{_call(draft, item)}"
         assumes = self._assumption(draft, (item,))
-        return draft.edit(_RULE, call, Operation.SURROUND, reason, code, need=Need.STRONG, assumes=assumes)
+        return draft.edit(_RULE, node, Operation.SURROUND, reason, code, need=Need.STRONG, assumes=assumes)
 
     def _lazy(self, draft: Draft) -> Iterator[Finding]:
         layers = (lazy_layer(draft, i.value) for i in draft.blueprint.items.values() if i.kind is Role.MODEL)
@@ -228,6 +226,24 @@ for x, y in loader:
                 "prepare the model with everything trained, and keep its learning rate at 0 until then, or convert "
                 "with --target runtime",
             )
+
+
+def _given(group: Group) -> ast.Name | None:
+    """The variable from which an object comes, if all that happens before is that it is kept: `self.net = net`."""
+    anchor, item = group.anchor, group.items[0]
+    if group.before or len(group.items) > 1 or not isinstance(anchor, ast.Assign) or item.target:
+        return None
+    kept = item.places == tuple(map(ast.unparse, anchor.targets))
+    return anchor.value if kept and isinstance(anchor.value, ast.Name) else None
+
+
+def _call(draft: Draft, item: Item) -> str:
+    """How one object is prepared by itself."""
+    if draft.blueprint.placed.get(key(item.value), True):
+        return "prepare({})"
+    if item.name and _may_lack(draft, item):  # prepare hands back what is no loader
+        return "prepare({}, device_placement=[False])"
+    return "prepare_data_loader({}, device_placement=False)"
 
 
 def _may_lack(draft: Draft, item: Item) -> bool:
