@@ -107,8 +107,8 @@ for x, y in loader:
             reason = "it is in no variable: the loop must get the prepared one"
             yield self._on_the_spot(draft, group.anchor, group.items[0], reason)
             return
-        if (given := _given(group)) is not None:
-            yield self._on_the_spot(draft, given, group.items[0], "every later use must see the prepared object")
+        if (source := _source(group)) is not None:
+            yield self._on_the_spot(draft, source, group.items[0], "every later use must see the prepared object")
             return
         together: list[Item] = []
         apart: list[Item] = []
@@ -228,7 +228,7 @@ for x, y in loader:
             )
 
 
-def _given(group: Group) -> ast.Name | None:
+def _source(group: Group) -> ast.Name | None:
     """The variable from which an object comes, if all that happens before is that it is kept: `self.net = net`."""
     anchor, item = group.anchor, group.items[0]
     if group.before or len(group.items) > 1 or not isinstance(anchor, ast.Assign) or item.target:
