@@ -283,7 +283,12 @@ def test_rank_that_is_killed() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "whole_group", "expected"),
-    [(signal.SIGINT, True, 130), (signal.SIGINT, False, 130), (signal.SIGTERM, False, 143)],
+    [
+        (signal.SIGINT, True, 130),
+        (signal.SIGINT, False, 130),
+        (signal.SIGTERM, False, 143),
+        (signal.SIGKILL, False, -signal.SIGKILL),
+    ],
 )
 def test_signals_leave_nothing_behind(number: signal.Signals, whole_group: bool, expected: int, tmp_path: Path) -> None:
     path = tmp_path / "told"
@@ -296,8 +301,11 @@ def test_signals_leave_nothing_behind(number: signal.Signals, whole_group: bool,
         os.killpg(process.pid, number)
     else:
         process.send_signal(number)
-    process.communicate(timeout=60)
+    process.communicate(timeout=60)  # until the processes, which write there, too, end
     assert process.returncode == expected
+    deadline = time.monotonic() + 5
+    while any(map(is_alive, pids)) and time.monotonic() < deadline:
+        time.sleep(0.05)
     assert not any(map(is_alive, pids))
 
 

@@ -6,6 +6,8 @@ import logging
 import os
 import signal
 import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ def run_several(job: Job) -> int:
         os.environ.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
     if not job.config.debug:
         logging.disable(logging.ERROR)  # what it says of failures is said below, in a line
+    if sys.platform == "linux":
+        job = _tied(job)
     try:
         arguments = torchrun.get_args_parser().parse_args([*_arguments(job), job.command[0]])
         arguments.training_script_args = list(job.command[1:])  # --n is the script's, no short form of --nnodes
@@ -60,6 +64,17 @@ def run_several(job: Job) -> int:
         print(f"accelift launch: processes cannot be started: {reason[0]}", file=sys.stderr)
         return 1
     return 0
+
+
+def _tied(job: Job) -> Job:
+    """The job with processes that do not outlive this one, even if it is killed."""
+    command = list(job.command)
+    if not job.no_python:
+        python = os.environ.get("PYTHON_EXEC", sys.executable)  # as torchrun has it
+        command = [python, "-u", *(["-m"] if job.module else []), *command]
+    first = Path(__file__).with_name("tied.py")
+    tied = (sys.executable, "-I", "-S", str(first), str(os.getpid()), *command)
+    return replace(job, command=tied, module=False, no_python=True)
 
 
 def _arguments(job: Job) -> list[str]:
