@@ -139,8 +139,10 @@ class _Walk:
 
 
 def _gitignore(path: str) -> Iterator[Any]:
-    """The rules of a .gitignore; none if it cannot be read."""
+    """The rules of a .gitignore; none if it cannot be read, or is no file: a pipe would be waited for."""
     try:
+        if not Path(path).is_file():
+            return
         lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return

@@ -198,6 +198,8 @@ def test_verbosity(folder: Path) -> None:
     assert "train.py:15: BACKWARD call-on: gradients are scaled and averaged by the accelerator" in lines
     assert "    line 13: `loss` is `((model(x) - y) ** 2).mean()`" in lines
     assert lines[-1] == "1 convertible, 1 without torch"
+    ran = convert("train.py", "--check", "-q", "-v")
+    assert (ran.code, ran.lines) == (2, ["accelift: --quiet and --verbose exclude each other"])
     assert convert(".", "--check", "-vv").lines == ["plain.py: left alone: does not mention torch", *lines]
 
 
@@ -336,6 +338,7 @@ def test_files_of_a_folder(folder: Path) -> None:
         Path("project", name).write_text(SCRIPT)
     Path("project/.gitignore").write_text("# made by tools\ngenerated_*.py\ndata/*\n!data/kept.py\n/data.py\n")
     Path("project/sub/.gitignore").write_text("/only_here.py\n")
+    os.mkfifo("project/data/.gitignore")
     ran = convert("project", "--check")
     assert sorted(ran.text.splitlines()) == sorted(f"project/{name}: would be converted" for name in scripts)
     assert convert("project/sub/only_here.py", "project/train.txt", "--check").text.count("would be") == 2

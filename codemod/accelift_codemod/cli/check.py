@@ -62,7 +62,7 @@ def command(
     scripts.check_name(stdin_filename, paths)
     choice = Choice(_codes(select, "--select"), _codes(ignore, "--ignore"), fix, time_limit)
     gc.set_threshold(1_000_000)  # syntax trees are many objects, nearly all of them alive
-    verbosity = -1 if quiet else verbose
+    verbosity = scripts.verbosity(quiet, verbose)
     color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     counts = Findings()
     results: list[FileResult] = []

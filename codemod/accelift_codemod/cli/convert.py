@@ -143,7 +143,7 @@ def command(
         check,
         config_out,
         format_,
-        -1 if quiet else verbose,
+        scripts.verbosity(quiet, verbose),
         _words(verify_args) if verify else None,
     )
     results = run.convert(paths, stdin_filename, jobs or cpu_count())

@@ -54,6 +54,17 @@ def check_name(name: str, paths: Sequence[str]) -> None:
         raise click.UsageError("--stdin-filename goes with -, which reads a script from stdin")
 
 
+def verbosity(quiet: bool, verbose: int) -> int:
+    """How much is said: -1 for `--quiet`, 0, or how often `--verbose` is given.
+
+    Raises:
+        click.UsageError: both are.
+    """
+    if quiet and verbose:
+        raise click.UsageError("--quiet and --verbose exclude each other")
+    return -1 if quiet else verbose
+
+
 def codes(given: str | None) -> tuple[str, ...]:
     """Codes between commas."""
     return tuple(code.strip().upper() for code in (given or "").split(",") if code.strip())

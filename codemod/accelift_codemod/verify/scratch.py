@@ -21,7 +21,7 @@ def copy_project(project: Path, to: Path) -> None:
         OSError: something cannot be read, the disk is full, or this is no project: there are too many files.
     """
     to.mkdir(parents=True)
-    copied = 0
+    copied, most = 0, (0, project)
     for folder, folders, files in os.walk(project, followlinks=False):
         here = Path(folder)
         place = to / here.relative_to(project)
@@ -34,9 +34,11 @@ def copy_project(project: Path, to: Path) -> None:
                 folders.remove(name)
                 (place / name).symlink_to(path.resolve(), target_is_directory=True)
         copied += len(files)
+        most = max(most, (len(files), here))
         if copied > _TOO_MANY:
             why = (
-                f"{project} has more than {_TOO_MANY:,} files to copy; put the script into a folder of its own project"
+                f"{project} has more than {_TOO_MANY:,} files to copy, {most[0]:,} of them in {most[1]}; put data into "
+                "a folder that has no code, or the script into one of its own project"
             )
             raise OSError(why)
         for name in files:
