@@ -203,7 +203,6 @@ def of_code(data: bytes, path: str, options: Options, convert: Callable[[Source]
 def convert_source(
     source: Source,
     options: Options,
-    limit: int | None = None,
     wanted: frozenset[str] = frozenset(),
     spared: frozenset[str] = frozenset(),
     seen: list[Facts] | None = None,
@@ -213,7 +212,6 @@ def convert_source(
     Args:
         source: the script.
         options: the user's choices.
-        limit: the length of lines, if it is not the project's.
         wanted: globals that other files take, and that have to stay.
         spared: functions whose loops stay as they are.
         seen: is given the facts.
@@ -234,7 +232,7 @@ def convert_source(
     plan = _without_ignored(plan, options)
     if draft is None:
         return _left_alone(facts, plan, options)
-    result = _rewritten(source, facts.written, plan, limit, _would_change, wanted)
+    result = _rewritten(source, facts.written, plan, _would_change, wanted)
     if result.output is None:
         return result
     return replace(
@@ -308,7 +306,7 @@ def _convert_program(
 
     own = frozenset(name for path, name in wanted if path == program.entry.path)
     results = {
-        unit: _rewritten(unit.source, unit.index, one, None, noted, own if unit is program.entry else None)
+        unit: _rewritten(unit.source, unit.index, one, noted, own if unit is program.entry else None)
         for unit, one in plans.items()
     }
     failed = next((r for r in results.values() if r.output is None and r.outcome is not Outcome.CHECKED), None)
@@ -385,7 +383,6 @@ def _rewritten(
     source: Source,
     index: Index,
     plan: Plan,
-    limit: int | None,
     again: Callable[[Source, Index], bool],
     wanted: frozenset[str] | None,
 ) -> FileResult:
@@ -393,7 +390,7 @@ def _rewritten(
     if plan.outcome is Outcome.CHECKED:
         return FileResult(source.path, plan)
     try:
-        rewritten = rewrite(source, index, plan.edits, limit or line_limit(source.path))
+        rewritten = rewrite(source, index, plan.edits, line_limit(source.path))
         problems = gates.failures(source, index, rewritten, again, wanted)
     except CannotRewrite as error:
         return _clash(source, str(error), fault=False)

@@ -78,7 +78,7 @@ def _is_filled_in(draft: Draft, node: ast.expr) -> bool:
     """Whether a setting is drawn where the command line does not name it: `if args.seed is None: args.seed = ...`."""
     line = draft.facts.command_line
     option = line.options.get(node.attr) if isinstance(node, ast.Attribute) else None
-    if option is None or not isinstance(node, ast.Attribute) or not _is_left_out(draft, option):
+    if option is None or not isinstance(node, ast.Attribute) or not _is_left_out(option):
         return False
     filled = draft.facts.index.attribute_bindings.get(node.attr, [])
     drawn = all(b.value is not None and line.fallback(b) and _by_chance(draft, b.value) for b in filled)
@@ -103,7 +103,7 @@ def unset(draft: Draft, node: ast.expr | None, steps: int = 4) -> bool:
         option = draft.facts.command_line.options.get(node.attr)
         if option is None or draft.facts.index.attribute_bindings.get(node.attr):
             return False
-        return Role.ARGUMENTS in resolver.roles(node.value) and _is_left_out(draft, option)
+        return Role.ARGUMENTS in resolver.roles(node.value) and _is_left_out(option)
     bindings = resolver.bindings(node) if isinstance(node, ast.Name) else []
     if not bindings or any(b.path or b.how not in (How.ASSIGN, How.PARAMETER) for b in bindings):
         return False
@@ -111,7 +111,7 @@ def unset(draft: Draft, node: ast.expr | None, steps: int = 4) -> bool:
     return bool(given) and all(unset(draft, value, steps - 1) for value in given)
 
 
-def _is_left_out(draft: Draft, option: ast.Call) -> bool:
+def _is_left_out(option: ast.Call) -> bool:
     """Whether an option is None where the command line does not name it."""
     flags = [a.value for a in option.args if isinstance(a, ast.Constant)]
     told = {k.arg: k.value for k in option.keywords}

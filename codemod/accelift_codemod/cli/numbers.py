@@ -9,10 +9,10 @@ import click
 
 
 class _Finite(click.FloatRange):
-    """A number in a range that is neither `nan` nor `inf`."""
+    """A number that is not negative, or `above` zero, and neither `nan` nor `inf`."""
 
-    def __init__(self, unit: str, minimum: float = 0, *, above: bool = False) -> None:
-        super().__init__(minimum, min_open=above)
+    def __init__(self, unit: str, *, above: bool = False) -> None:
+        super().__init__(0, min_open=above)
         self.unit = unit
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:

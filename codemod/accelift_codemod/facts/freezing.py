@@ -36,7 +36,7 @@ def switches(resolver: Resolver) -> Iterator[Switch]:
         if isinstance(node, ast.Expr):
             found = _call(node)
         elif isinstance(node, ast.For):
-            found = _loop(resolver, node)
+            found = _loop(node)
         if found is not None and isinstance(node, ast.stmt):
             root, path = _root(found[0])
             yield Switch(node, root, path, found[1])
@@ -93,7 +93,7 @@ def _call(statement: ast.stmt) -> tuple[ast.expr, bool] | None:
     return call.func.value, all(bool(g.value) for g in given if isinstance(g, ast.Constant))
 
 
-def _loop(resolver: Resolver, loop: ast.For) -> tuple[ast.expr, bool] | None:
+def _loop(loop: ast.For) -> tuple[ast.expr, bool] | None:
     """`for p in part.parameters(): p.requires_grad = ...`, and nothing else."""
     every = loop.iter
     if not (isinstance(every, ast.Call) and isinstance(every.func, ast.Attribute) and every.func.attr in _ALL):

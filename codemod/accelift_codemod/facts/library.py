@@ -93,10 +93,6 @@ AUTOCAST = {
     ),
 }
 
-# Loss functions of torch.nn: classes without parameters that reduce over the batch. Of these, the ones that hold a
-# tensor (class weights) when given one of these arguments.
-LOSS_BUFFERS = {"weight", "pos_weight"}
-
 # Factories of torchvision.models return modules; so do from_pretrained and from_config of transformers.
 _MODEL_FACTORIES = ("torchvision.models.", "segmentation_models_pytorch.", "efficientnet_pytorch.")
 _MODEL_METHODS = (".from_pretrained", ".from_config", ".from_name")

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from accelift_codemod.facts.absent import Absent
 from accelift_codemod.facts.accelerate import AccelerateResolver, is_state
-from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function, How, parameters
+from accelift_codemod.facts.index import FUNCTIONS, Function, How, parameters
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.tree import is_remark, walk
@@ -346,10 +346,6 @@ class Ranks:
         if _last_name(node) in _ALONE | known:
             return True
         return isinstance(node, ast.Attribute) and self.splits(node) != (None, None)  # a property that tells it
-
-    def innermost_loop(self, node: ast.AST) -> ast.AST | None:
-        """The loop whose iteration a `break` or `continue` ends."""
-        return next((loop for loop in self.index.enclosing_loops(node) if isinstance(loop, LOOPS)), None)
 
 
 def _last_name(node: ast.AST) -> str:

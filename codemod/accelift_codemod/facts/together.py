@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from accelift_codemod.facts.accelerate import LIBRARIES, AccelerateResolver, is_accelerator, is_state
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function
@@ -71,7 +72,7 @@ class Collectives:
     def of(self, call: ast.Call) -> str:
         """What a call makes all processes do together; empty if nothing."""
         verb = self.verb(call)
-        if verb in _VERBS or (verb == "backward" and self._prepared_model):
+        if verb in _VERBS or (verb == "backward" and self._prepares_model):
             return verb
         if verb == "prepare" and any(map(self._is_model, call.args)):
             return verb
@@ -83,13 +84,9 @@ class Collectives:
             return qualified or ""
         return ""
 
-    @property
-    def _prepared_model(self) -> bool:
+    @cached_property
+    def _prepares_model(self) -> bool:
         """Whether the script prepares a model, so that backward averages gradients."""
-        return self._prepares(self.index.tree)
-
-    @memoised
-    def _prepares(self, tree: ast.AST) -> bool:
         for call in self.index.methods.get("prepare", []) + self.index.methods.get("prepare_model", []):
             values = self.resolver.values(call.func.value)  # type: ignore[attr-defined]
             if values and all(is_accelerator(v) for v in values):

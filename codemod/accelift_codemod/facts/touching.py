@@ -17,7 +17,6 @@ _ITERATES = frozenset("zip enumerate list tuple filter reversed sorted".split())
 _LOOKS = frozenset(
     "print isinstance issubclass len str repr id type hasattr getattr bool int list tuple set sum iter next".split()
 )
-_NUMBERS = frozenset("shape ndim in_features out_features in_channels out_channels kernel_size groups".split())
 # Methods of modules and tensors (and of their names) that compute nothing on the device.
 _QUIET = frozenset(
     "numel nelement size dim element_size requires_grad_ eval train zero_grad register_forward_hook register_hook to "

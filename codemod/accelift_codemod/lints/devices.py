@@ -76,14 +76,15 @@ for inputs, targets in loader:
         if not values or len(names) + len(devices) != len(values):
             return False
         if devices:
-            return all(self._makes_cuda(world, v) for v in devices)
+            return all(_makes_cuda(v) for v in devices)
         return any(str(n).startswith(("cuda", "mps", "xpu")) for n in names)
 
-    def _makes_cuda(self, world: World, value: Value) -> bool:
-        return any(
-            isinstance(n, ast.Constant) and isinstance(n.value, str) and n.value.startswith(("cuda", "mps", "xpu"))
-            for n in walk(value.origin)
-        )
+
+def _makes_cuda(value: Value) -> bool:
+    return any(
+        isinstance(n, ast.Constant) and isinstance(n.value, str) and n.value.startswith(("cuda", "mps", "xpu"))
+        for n in walk(value.origin)
+    )
 
 
 class DeviceIndex(Lint):

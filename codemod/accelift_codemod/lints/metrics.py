@@ -37,10 +37,10 @@ class _Evaluation(Lint):
     def _loops(self, world: World) -> Iterator[BatchLoop]:
         for loop in world.loops:
             if loop.direct and loop.body and not loop.trains and world.all_prepared(loop):
-                if not world.ranks.perhaps_alone(loop.node) and not self._steps_inside(world, loop):
+                if not world.ranks.perhaps_alone(loop.node) and not self._steps_inside(loop):
                     yield loop
 
-    def _steps_inside(self, world: World, loop: BatchLoop) -> bool:
+    def _steps_inside(self, loop: BatchLoop) -> bool:
         """Whether a loop trains in a way of its own: an optimizer steps."""
         return any(
             isinstance(n, ast.Attribute) and n.attr in ("step", "backward", "train_step")
@@ -72,7 +72,7 @@ class _Evaluation(Lint):
             local = next(filter(None, map(world.flow.local, values)), None)
             if owner is None or local is None or world.ranks.guard(statement) or world.ranks.counted(statement):
                 continue
-            if not self._begins_inside(world, owner, name.id, loop, statement):
+            if not self._begins_inside(owner, name.id, loop, statement):
                 yield Sum(name.id, owner, statement, local)
 
     def _collected(self, world: World, statement: ast.stmt) -> tuple[ast.Name, list[ast.expr]] | None:
@@ -123,7 +123,7 @@ class _Evaluation(Lint):
             isinstance(n, ast.Call) and (world.together.of(n) or world.flow.unknown(n)) for n in walk(owner)
         )
 
-    def _begins_inside(self, world: World, owner: Scope, name: str, loop: BatchLoop, statement: ast.stmt) -> bool:
+    def _begins_inside(self, owner: Scope, name: str, loop: BatchLoop, statement: ast.stmt) -> bool:
         """Whether a variable is set anew in each iteration, otherwise than by a statement."""
         inside = set(walk(loop.node)) - set(walk(statement))
         return any(b.node in inside for b in owner.bindings[name] if b.how is not How.AUGMENT)

@@ -58,7 +58,7 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
             if obj is None:
                 continue
             yield from self._whole(world, call, obj)
-            parts = [*world.flow.sources(obj, self._asked(world))]
+            parts = [*world.flow.sources(obj, _names_its_state)]
             if any(map(self._strips, parts)):
                 continue
             for part in parts:
@@ -114,16 +114,6 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
             return True
         return isinstance(node, ast.Constant) and isinstance(node.value, str) and "module" in node.value
 
-    def _asked(self, world: World):  # type: ignore[no-untyped-def]
-        """Where following what is saved ends: at what is called a state dict, and at what is prepared."""
-        return lambda node: (
-            isinstance(node, ast.Call)
-            and (
-                isinstance(node.func, ast.Attribute)
-                and node.func.attr in ("state_dict", "unwrap_model", "get_state_dict")
-            )
-        )
-
     def _state(self, world: World, node: ast.AST) -> bool:
         return (
             isinstance(node, ast.Call)
@@ -166,6 +156,12 @@ class Writing(Lint):
         if qualified.startswith("numpy."):
             return [*call.args[:1], *(k.value for k in call.keywords if k.arg in ("file", "fname"))]
         return [*call.args, *given]
+
+
+def _names_its_state(node: ast.AST) -> bool:
+    """Where following what is saved ends: at what is called a state dict, and at what is unwrapped."""
+    called = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    return called and node.func.attr in ("state_dict", "unwrap_model", "get_state_dict")  # type: ignore[attr-defined]
 
 
 class SaveRace(Writing):

@@ -44,7 +44,7 @@ def _runs_layers(draft: Draft, method: ast.AST, seen: frozenset[ast.AST] = froze
         if inner is None:
             if isinstance(func, ast.Attribute) and of_self and func.attr in torch_ops.MODULE_METHODS:
                 continue
-            if isinstance(func, ast.Attribute) and not _is_layer(draft, func):
+            if isinstance(func, ast.Attribute) and not _is_layer(func):
                 continue
             return True
         if inner not in seen and isinstance(inner, FUNCTIONS):
@@ -53,6 +53,6 @@ def _runs_layers(draft: Draft, method: ast.AST, seen: frozenset[ast.AST] = froze
     return False
 
 
-def _is_layer(draft: Draft, func: ast.Attribute) -> bool:
+def _is_layer(func: ast.Attribute) -> bool:
     """Whether `self.name(...)` calls an attribute of its own (`self.fc.weight.pow(2)` calls a tensor's method)."""
     return isinstance(func.value, (ast.Name, ast.Subscript)) or func.attr == "forward"

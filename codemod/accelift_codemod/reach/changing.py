@@ -101,12 +101,6 @@ def _holders(home: Home, container: ast.expr, steps: int = _DEPTH) -> list[ast.e
     return [container]
 
 
-def attributes(condition: Condition) -> set[str]:
-    """The attributes that a condition asks, as it is written."""
-    texts = (ast.parse(f"({leaf.text})", mode="eval") for leaf in condition.leaves())
-    return {n.attr for text in texts for n in walk(text) if isinstance(n, ast.Attribute)}
-
-
 def _changes(home: Home, leaf: Condition, statement: ast.stmt) -> bool:
     asked = ast.parse(f"({leaf.text})", mode="eval").body
     assert isinstance(asked, ast.Compare) and isinstance(asked.left, ast.Attribute)

@@ -81,8 +81,8 @@ for x, y in test_loader:
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
-        for loop, cut in draft.blueprint.cuts.items():
-            yield from self._gather(draft, loop, cut)
+        for cut in draft.blueprint.cuts.values():
+            yield from self._gather(draft, cut)
         for loop, reason in draft.blueprint.replicated.items():
             chance = [*self._chance(draft, loop)]
             yield from chance
@@ -90,7 +90,7 @@ for x, y in test_loader:
             yield draft.finding(
                 "EVAL-REPLICATED",
                 Severity.NOTE,
-                _line(draft, loop),
+                _line(loop),
                 f"every process evaluates all of this loop's data, for {reason}",
                 remedy if chance else f"nothing has to be done; {remedy}",
             )
@@ -100,7 +100,7 @@ for x, y in test_loader:
             found = draft.finding(
                 "METRIC-LOCAL",
                 Severity.ERROR,
-                _line(draft, loop),
+                _line(loop),
                 f"the results of this loop{results} are those of one process's share of the data, for {local.reason}",
                 local.remedy,
             )
@@ -161,7 +161,7 @@ for x, y in test_loader:
                 yield draft.finding(
                     "COLL-RANKFLOW",
                     Severity.WARNING,
-                    _line(draft, loop),
+                    _line(loop),
                     f"every process has the samples of this evaluation in an order of its own (line {ordered.lineno})"
                     f"{drifts}, and so other batches: what it measures of each batch comes to something else on every "
                     "process, and a decision depends on that",
@@ -174,7 +174,7 @@ for x, y in test_loader:
             yield draft.finding(
                 "COLL-RANKFLOW",
                 Severity.WARNING if alike else Severity.ERROR,
-                _line(draft, loop),
+                _line(loop),
                 f"every process draws random numbers of its own in this evaluation{when} (line {drawn.lineno}: "
                 f"`{draft.facts.segment(drawn)}`): what it measures differs from process to process, and a decision "
                 "depends on that",
@@ -201,7 +201,7 @@ for x, y in test_loader:
                     "make the metric with sync_on_compute=False",
                 )
 
-    def _gather(self, draft: Draft, loop: BatchLoop, cut: Cut) -> Iterator[Edit]:
+    def _gather(self, draft: Draft, cut: Cut) -> Iterator[Edit]:
         reason = "the results must cover the whole batch, not this process's share"
         assumes = ROWS if cut.trusts else None
         if cut.names:
@@ -276,6 +276,6 @@ def _results(draft: Draft, loop: BatchLoop) -> dict[str, list[Read]]:
     return found
 
 
-def _line(draft: Draft, loop: BatchLoop) -> int:
+def _line(loop: BatchLoop) -> int:
     node = loop.node
     return node.iter.lineno if isinstance(node, ast.comprehension) else node.lineno

@@ -262,7 +262,7 @@ class Handmade:
             step.before.append(dict(env))
             self.layouts.begin(step.loop.node)
             self.layouts.step(statement, env)
-        self.proof.state(step)
+        self.proof.state()
         for call in backwards:
             self.proof.loss(step, call)
         self.proof.flow(step, -1)

@@ -55,7 +55,7 @@ class Proof:
             raise NotProved(step.picks[0], "inside an expression that computes with them")
         if not self.lasts(node):
             raise NotProved(node, "in a while loop, which may end sooner on one process than on another")
-        self.state(step)
+        self.state()
         for end in ends:
             try:
                 step.made, step.names = end, self._names(step, node, end)
@@ -155,7 +155,7 @@ class Proof:
                 later = True
         return later
 
-    def state(self, step: Step) -> None:
+    def state(self) -> None:
         """Networks that keep something of a batch for the next one."""
         for model in self.facts.objects.trained.values():
             for cls in self.resolver.ancestry(model.declaration):

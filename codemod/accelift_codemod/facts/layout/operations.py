@@ -120,7 +120,7 @@ def method(
     if receiver is Layout.COLUMNS:
         if name in ("matmul", "mm") and arguments:
             return combine(ast.MatMult(), receiver, arguments[0])
-        if name in _OF_SHAPES or _widens(name, call, arguments):
+        if name in _OF_SHAPES or _widens(name, arguments):
             return Layout.TALL if name == "expand" and arguments[0] is Layout.COUNT else receiver
         return (
             Layout.ROWS
@@ -173,7 +173,7 @@ def method(
     return operation(name, call, [receiver, *arguments], keywords, 0, rank)
 
 
-def _widens(name: str, call: ast.Call, arguments: list[Shape]) -> bool:
+def _widens(name: str, arguments: list[Shape]) -> bool:
     """Whether dimension 1 stays as it is where a tensor is expanded: that of samples can become no other size."""
     return name == "expand_as" or (name == "expand" and len(arguments) > 1)
 

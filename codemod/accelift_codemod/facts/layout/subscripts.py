@@ -77,7 +77,7 @@ class Subscripts:
             if chosen is not None:
                 return chosen
         if base in (Layout.COLUMNS, Layout.TALL):
-            return self._of_columns(places, env, frame)
+            return self._of_columns(places)
         if base in (Layout.ROWS, *ALTERED) and self._place(places[0], env, frame) is Layout.UNSURE:
             return Layout.UNSURE
         if base is Layout.PLACES and isinstance(node.slice, ast.Tuple) and is_whole(places[0]):
@@ -102,7 +102,7 @@ class Subscripts:
             return Layout.ROWS if index is Layout.ROWS else base if index in FIXED else Layout.UNKNOWN
         return Layout.UNKNOWN
 
-    def _of_columns(self, places: list[ast.expr], env: Environment, frame: Frame) -> Shape:
+    def _of_columns(self, places: list[ast.expr]) -> Shape:
         """What is taken of what has the samples in dimension 1: all of them, of one of the things in dimension 0."""
         first, others = places[0], places[1:]
         if not all(map(is_whole, others[:1])):
