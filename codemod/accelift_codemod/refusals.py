@@ -12,7 +12,7 @@ from accelift_codemod.facts.index import LOOPS, How, Index
 from accelift_codemod.facts.parts import BATCH_LIKE
 from accelift_codemod.facts.reached import trains
 from accelift_codemod.facts.switched_off import is_switched_off
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import container, walk
 from accelift_codemod.facts.values import Role, Value, Values
 from accelift_codemod.measured.called_back import measured
 from accelift_codemod.options import Options
@@ -264,9 +264,7 @@ def _is_added(facts: Facts, loop: BatchLoop, node: ast.expr) -> bool:
     wanted = ast.unparse(node)
     for sum_ in (n for s in loop.body for n in walk(s) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Add)):
         for one, other in ((sum_.left, sum_.right), (sum_.right, sum_.left)):
-            while isinstance(one, ast.Subscript):
-                one = one.value
-            if ast.unparse(one) == wanted and facts.resolver.roles(other) & BATCH_LIKE:
+            if ast.unparse(container(one)) == wanted and facts.resolver.roles(other) & BATCH_LIKE:
                 return True
     return False
 

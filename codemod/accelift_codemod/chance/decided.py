@@ -13,7 +13,7 @@ from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS, How
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.parts import BATCH_LIKE
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import root, walk
 from accelift_codemod.following.onward import function_of, reads_of
 
 _STEPS = 8  # variables and functions that a number goes through
@@ -111,11 +111,11 @@ def _is_of_others(draft: Draft, node: ast.expr) -> bool:
 
 def _is_own(draft: Draft, node: ast.expr) -> bool:
     """Whether an expression is an attribute of a network, in its own methods."""
-    while isinstance(node, (ast.Attribute, ast.Subscript)):
-        node = node.value
+    this = root(node)
     own = draft.facts.index.enclosing_class(node)
-    this = isinstance(node, ast.Name) and node.id.partition(".")[0] == "self"
-    return this and draft.facts.resolver.class_role(own) is Role.MODEL
+    return (
+        this is not None and this.id.partition(".")[0] == "self" and draft.facts.resolver.class_role(own) is Role.MODEL
+    )
 
 
 def _counts_rows(draft: Draft, node: ast.expr, steps: int = 2) -> bool:

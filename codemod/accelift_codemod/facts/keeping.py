@@ -7,7 +7,7 @@ import ast
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.tree import own_nodes, targets
+from accelift_codemod.facts.tree import own_nodes, root, targets
 
 _SETS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 # What puts something into a list or the like.
@@ -28,9 +28,9 @@ def keeps(resolver: Resolver, method: Function, parameter: str, seen: frozenset[
                 given |= stores(node)
     for node in nodes:
         if isinstance(node, _SETS) and node.value is not None and _read(node.value, given):
-            if any(_root(target) == first[0].arg for target in targets(node)):
+            if any(_is_in(target, first[0].arg) for target in targets(node)):
                 return True
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _root(node.func) == first[0].arg:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_in(node.func, first[0].arg):
             target = resolver.callee(node)
             if not isinstance(target, FUNCTIONS):
                 if node.func.attr in _KEEPS and any(_read(argument, given) for argument in node.args):
@@ -54,9 +54,7 @@ def _read(node: ast.AST, names: set[str]) -> bool:
     return any(name.id in names for name in loads(node))
 
 
-def _root(node: ast.expr) -> str:
-    """The name of what an attribute, or an entry of one, belongs to; empty for other expressions."""
-    within = isinstance(node, (ast.Attribute, ast.Subscript))
-    while isinstance(node, (ast.Attribute, ast.Subscript)):
-        node = node.value
-    return node.id if within and isinstance(node, ast.Name) else ""
+def _is_in(node: ast.expr, name: str) -> bool:
+    """Whether an expression is an attribute of what a variable holds, or an entry of one."""
+    owner = root(node)
+    return owner is not None and owner is not node and owner.id == name

@@ -11,7 +11,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.owners import Found, Owners
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.tree import is_constant, walk
+from accelift_codemod.facts.tree import is_constant, root, walk
 from accelift_codemod.facts.uses import reads
 from accelift_codemod.facts.values import Key, Role, Value, Values, key, views
 from accelift_codemod.facts.wholes import Wholes
@@ -379,10 +379,8 @@ class Objects:
 
 def _is_own_call(node: ast.AST) -> bool:
     """Whether a node calls something of `self`."""
-    func = node.func if isinstance(node, ast.Call) else None
-    while isinstance(func, (ast.Attribute, ast.Subscript)):
-        func = func.value
-    return isinstance(func, ast.Name) and func.id == "self"
+    owner = root(node.func) if isinstance(node, ast.Call) else None
+    return owner is not None and owner.id == "self"
 
 
 def _has(values: Values, one: Value) -> bool:

@@ -122,6 +122,20 @@ def is_spelled_out(node: ast.expr) -> bool:
     return isinstance(node, ast.Name)
 
 
+def root(node: ast.AST | None) -> ast.Name | None:
+    """The variable whose object has another one somewhere: `state` of `state.meters["loss"]`."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node if isinstance(node, ast.Name) else None
+
+
+def container(node: ast.expr) -> ast.expr:
+    """What an entry is taken of: `self.meters` of `self.meters["loss"][0]`; anything else itself."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node
+
+
 def whole(node: ast.expr) -> ast.expr:
     """A tensor without `.data`, and without the part of it that is taken: `p.grad` of `p.grad.data[0]`."""
     while isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr == "data"):

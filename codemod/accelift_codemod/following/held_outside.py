@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Scope, position
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import container, walk
 from accelift_codemod.following import keys
 
 _Variable = tuple[Scope, str]
@@ -81,8 +81,7 @@ def _arguments(draft: Draft, owner: Scope, name: str) -> Iterator[tuple[ast.Call
 
 def _base(node: ast.expr) -> ast.Name | None:
     """The variable that holds an object, or what it is an entry of: `meters["loss"]`."""
-    while isinstance(node, ast.Subscript):
-        node = node.value
+    node = container(node)
     return node if isinstance(node, ast.Name) else None
 
 

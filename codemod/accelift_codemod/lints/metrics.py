@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from accelift_codemod.facts.flow import Local
 from accelift_codemod.facts.index import How, Scope, position
 from accelift_codemod.facts.loops import BatchLoop
-from accelift_codemod.facts.tree import is_constant, walk
+from accelift_codemod.facts.tree import container, is_constant, walk
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint, divided
@@ -78,9 +78,7 @@ class _Evaluation(Lint):
     def _collected(self, world: World, statement: ast.stmt) -> tuple[ast.Name, list[ast.expr]] | None:
         """The variable that a statement adds something to, and what."""
         if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
-            target = statement.target
-            while isinstance(target, ast.Subscript):
-                target = target.value  # type: ignore[assignment]
+            target = container(statement.target)
             return (target, [statement.value]) if isinstance(target, ast.Name) else None
         if isinstance(statement, ast.Assign):
             return self._continued(world, statement)

@@ -13,7 +13,7 @@ from accelift_codemod.facts.keeping import PUTS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.layout.plain import is_plain_number
 from accelift_codemod.facts.scopes import COMPREHENSIONS
-from accelift_codemod.facts.tree import targets, walk
+from accelift_codemod.facts.tree import targets, walk, whole
 from accelift_codemod.following.keys import parts_asked
 from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.decisions import is_content
@@ -105,9 +105,7 @@ class _Parts:
     def _changed(self) -> dict[str, list[ast.Name]]:
         found: dict[str, list[ast.Name]] = {}
         for statement in (s for outer in self.node.body for s in walk(outer) if isinstance(s, _SETS)):
-            for base in _changed(statement):
-                while isinstance(base, ast.Subscript) or (isinstance(base, ast.Attribute) and base.attr == "data"):
-                    base = base.value
+            for base in map(whole, _changed(statement)):
                 if isinstance(base, ast.Name):
                     found.setdefault(base.id, []).append(base)
         return found

@@ -10,7 +10,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout
-from accelift_codemod.facts.tree import targets, walk
+from accelift_codemod.facts.tree import container, targets, walk
 
 _STEPS = 4  # variables, and functions that a number comes from
 _KEEPS = frozenset({"append", "update", "add", "extend"})
@@ -81,9 +81,8 @@ def _kept(draft: Draft, statement: ast.stmt, name: str) -> Iterator[ast.expr]:
 
 def _is_of(node: ast.expr, name: str) -> bool:
     """Whether an expression is a variable, or an entry of what it holds."""
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    return isinstance(node, ast.Name) and node.id == name
+    held = container(node)
+    return isinstance(held, ast.Name) and held.id == name
 
 
 def _is_of_batch(draft: Draft, node: ast.expr, steps: int) -> bool:

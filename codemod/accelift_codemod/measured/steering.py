@@ -11,14 +11,13 @@ from accelift_codemod.facts import How, Role, position
 from accelift_codemod.facts.chance import seeds
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function
 from accelift_codemod.facts.layout import Layout
-from accelift_codemod.facts.tree import targets, walk
+from accelift_codemod.facts.tree import container, targets, walk, whole
 from accelift_codemod.following.attributes import library_made
 from accelift_codemod.following.onward import Read, around, function_of, is_within, reached
 from accelift_codemod.measured import later
 from accelift_codemod.measured.choices import SPELLED, caught, choices
 from accelift_codemod.measured.filling import filled
 from accelift_codemod.measured.switches import is_set_back, stays, switched_by
-from accelift_codemod.measured.updates import bare
 
 _DEPTH = 3  # of functions that are looked into for what they do
 # What trains otherwise once it is told a number.
@@ -54,9 +53,7 @@ def steers(draft: Draft, starts: Sequence[Read], *, saves: bool = True, losses: 
 def _runs_from(call: ast.AST, read: Read) -> bool:
     """Whether a backward pass runs from what is read, or an entry of it: a loss, and not a number that is in one."""
     start = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
-    while isinstance(start, ast.Subscript):
-        start = start.value
-    return start is read
+    return start is not None and container(start) is read
 
 
 def _is_own(draft: Draft, call: ast.AST) -> bool:
@@ -334,7 +331,7 @@ def _weighs(draft: Draft, node: ast.AST) -> bool:
 
 def _is_weights(draft: Draft, target: ast.expr) -> bool:
     """Whether what is set is some of the weights of a layer, or the data of a parameter."""
-    part = bare(target)
+    part = whole(target)
     named = isinstance(part, ast.Attribute) and part.attr in ("weight", "bias")
     return part is not target and (named or draft.facts.objects.is_parameter(part))
 

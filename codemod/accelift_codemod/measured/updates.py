@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.layout import Layout
-from accelift_codemod.facts.tree import targets, walk
+from accelift_codemod.facts.tree import targets, walk, whole
 
 # What clips gradients: to what, is told in the second argument.
 CLIPS = frozenset(
@@ -44,19 +44,12 @@ def sets_gradient(statement: ast.stmt) -> bool:
         func = statement.value.func
         if isinstance(func, ast.Attribute) and func.attr.endswith("_") and not func.attr.endswith("__"):
             places = [func.value]
-    return any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in map(bare, places))
-
-
-def bare(node: ast.expr) -> ast.expr:
-    """What an expression is a part of, or the data of: `weight.grad.data[0]`."""
-    while isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr == "data"):
-        node = node.value
-    return node
+    return any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in map(whole, places))
 
 
 def _is_changed(draft: Draft, node: ast.expr) -> bool:
     """Whether an expression is a parameter of a loop over those of a network, its gradient, or that of a layer."""
-    node = bare(node)
+    node = whole(node)
     if isinstance(node, ast.Attribute) and node.attr == "grad":
         return draft.facts.objects.is_parameter(node.value) or draft.facts.objects.is_part(node.value)
     return draft.facts.objects.is_parameter(node)

@@ -7,7 +7,7 @@ import ast
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Value, gradients, torch_ops
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import root, walk
 
 
 def trains(draft: Draft, call: ast.Call, name: str, models: tuple[Value, ...]) -> bool:
@@ -29,14 +29,12 @@ def _runs_layers(draft: Draft, method: ast.AST, seen: frozenset[ast.AST] = froze
         if not isinstance(node, ast.Call):
             continue
         func = node.func
-        root = func
-        while isinstance(root, (ast.Attribute, ast.Subscript)):
-            root = root.value
-        own = isinstance(root, ast.Name) and (root.id == "self" or draft.blueprint.prepared_models(root))
-        if not own or gradients.off_within(draft.facts.resolver, node):
+        owner = root(func)
+        own = owner is not None and (owner.id == "self" or draft.blueprint.prepared_models(owner))
+        if owner is None or not own or gradients.off_within(draft.facts.resolver, node):
             continue
         if not isinstance(func, (ast.Attribute, ast.Subscript)):
-            if isinstance(root, ast.Name) and root.id == "self":
+            if owner.id == "self":
                 return True  # self(x)
             continue
         of_self = isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name)

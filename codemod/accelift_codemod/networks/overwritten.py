@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.index import FUNCTIONS, Function, How
-from accelift_codemod.facts.tree import targets, walk
+from accelift_codemod.facts.tree import targets, walk, whole
 
 _BASES = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 _STEPS = 2  # of functions that only hand on what they are given
@@ -76,13 +76,6 @@ def _changed(function: Function) -> Iterator[str]:
     for node in walk(function):
         if isinstance(node, (ast.Assign, ast.AugAssign)):
             grows = isinstance(node, ast.AugAssign)
-            yield from (_whole(t) for t in targets(node) if grows or isinstance(t, ast.Subscript))
+            yield from (ast.unparse(whole(t)) for t in targets(node) if grows or isinstance(t, ast.Subscript))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_"):
-            yield _whole(node.func.value)
-
-
-def _whole(place: ast.expr) -> str:
-    """The tensor that a place is in: `memory` for `memory.data[i]`."""
-    while isinstance(place, ast.Subscript) or (isinstance(place, ast.Attribute) and place.attr == "data"):
-        place = place.value
-    return ast.unparse(place)
+            yield ast.unparse(whole(node.func.value))

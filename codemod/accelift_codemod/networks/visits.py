@@ -11,7 +11,7 @@ from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import Function
 from accelift_codemod.facts.layout import Layout
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import container, walk
 from accelift_codemod.facts.values import Value
 from accelift_codemod.networks.methods import called, classes
 
@@ -78,9 +78,8 @@ def visits(
 
 def _filled(call: ast.Call, tainted: set[str], depends: Depends) -> set[str]:
     """The variable of a tensor that a method of its own fills: `counts.index_add_(0, index, ones)`."""
-    place = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_") else None
-    while isinstance(place, ast.Subscript):
-        place = place.value
+    func = call.func
+    place = container(func.value) if isinstance(func, ast.Attribute) and func.attr.endswith("_") else None
     given = [*call.args, *(k.value for k in call.keywords)]
     return {place.id} if isinstance(place, ast.Name) and any(depends(a, tainted) for a in given) else set()
 

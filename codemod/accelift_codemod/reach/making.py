@@ -10,7 +10,7 @@ from accelift_codemod.facts import Role, position, uses
 from accelift_codemod.facts.conditions import FALSE
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import root, walk
 from accelift_codemod.plan import Edit, Severity
 from accelift_codemod.reach import changing
 from accelift_codemod.reasons import refuse
@@ -270,7 +270,7 @@ class Making:
                 isinstance(n, ast.Attribute)
                 and isinstance(n.ctx, ast.Store)
                 and n.attr in attributes
-                and _root(n) in roots
+                and getattr(root(n), "id", "") in roots
                 for n in walk(statement)
             ):
                 floor = max(floor, i + 1)
@@ -290,7 +290,7 @@ class Making:
         variables aside."""
         if _ENVIRONMENT.isdisjoint(self.index.attributes) and _ENVIRONMENT.isdisjoint(self.index.module.bindings):
             return False
-        nodes = [n for root in (statement, *self.timeline.calls_into(statement)) for n in walk(root)]
+        nodes = [n for part in (statement, *self.timeline.calls_into(statement)) for n in walk(part)]
         keys = [
             target.slice
             for node in nodes
@@ -340,12 +340,6 @@ class Making:
             elif isinstance(part, ast.Call) or self.index.attribute_bindings.get(getattr(part, "attr", "")):
                 return False
         return True
-
-
-def _root(node: ast.expr) -> str:
-    while isinstance(node, (ast.Attribute, ast.Subscript)):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _keys(call: ast.Call) -> list[ast.expr]:

@@ -10,7 +10,7 @@ from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.layout.products import integer
-from accelift_codemod.facts.tree import is_constant, walk
+from accelift_codemod.facts.tree import container, is_constant, is_same_name, walk
 from accelift_codemod.networks.methods import is_self
 from accelift_codemod.rows.placed import NUMBERS, Places
 
@@ -92,13 +92,7 @@ def _set_to(places: Places, name: ast.Name) -> list[ast.expr]:
     function = places.draft.function(name)
     uses = places.draft.names_in(function).get(name.id, []) if function is not None else []
     statements = (places.facts.index.statement(use) for use in uses)
-    return [s.value for s in statements if isinstance(s, ast.Assign) and _root(s.targets[0]) == name.id]
-
-
-def _root(target: ast.expr) -> str:
-    while isinstance(target, ast.Subscript):
-        target = target.value
-    return target.id if isinstance(target, ast.Name) else ""
+    return [s.value for s in statements if isinstance(s, ast.Assign) and is_same_name(container(s.targets[0]), name)]
 
 
 def _is_one_row(places: Places, source: ast.expr | None, steps: int = _STEPS) -> bool:

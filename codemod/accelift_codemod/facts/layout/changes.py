@@ -25,7 +25,7 @@ from accelift_codemod.facts.layout.algebra import (
 from accelift_codemod.facts.layout.arithmetic import ALTERED
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.memo import memoised
-from accelift_codemod.facts.tree import is_constant, walk
+from accelift_codemod.facts.tree import is_constant, root, walk
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.layout.interpreter import Layouts
@@ -64,11 +64,9 @@ class Changes:
         if self._watched is None:
             return
         names, seen = self._watched
-        root = place
-        while isinstance(root, (ast.Attribute, ast.Subscript)):
-            root = root.value
+        owner = root(place)
         held = self._held(place, env) if isinstance(place, _PLACES) else None
-        own = isinstance(root, ast.Name) and root.id in names
+        own = owner is not None and owner.id in names
         if own or (held is not None and held not in FIXED):
             seen.append(value)
 
@@ -143,9 +141,9 @@ class Changes:
         found: list[ast.Name] = []
         queue = [place.id]
         for name in queue:
-            for target, root in bound:
-                if name in (target.id, root.id) and position(target) < position(place):
-                    other = root if name == target.id else target
+            for target, same in bound:
+                if name in (target.id, same.id) and position(target) < position(place):
+                    other = same if name == target.id else target
                     if other.id not in queue and not self._is_bound_between(target, place):
                         queue.append(other.id)
                         found.append(other)
