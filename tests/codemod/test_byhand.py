@@ -132,6 +132,9 @@ def test_a_script_that_steps_nothing_does_not_train(body: str) -> None:
     assert unchanged(text).code == "NO-TRAINING"
 
 
+SLOPES = "slopes = torch.autograd.grad(model(x).mean(), list(model.parameters()))\n"
+
+
 @pytest.mark.parametrize(
     ("added", "definitions"),
     [
@@ -144,6 +147,8 @@ def test_a_script_that_steps_nothing_does_not_train(body: str) -> None:
         ("extra = torch.autograd.grad(model(x).mean(), model.layer.bias)\nmodel.layer.bias.grad += extra[0]", ""),
         ("nudge(model.layer.weight, x)", NUDGE),
         ("for p in model.parameters():\n    p.grad /= (y > 0).sum()", ""),
+        (f"{SLOPES}for p, g in zip(model.parameters(), slopes):\n    p.grad -= g", ""),
+        (f"{SLOPES}for i, (p, g) in enumerate(zip(model.parameters(), slopes)):\n    p.grad -= i * g", ""),
     ],
 )
 def test_a_gradient_of_the_batch_that_no_backward_pass_made_is_refused(added: str, definitions: str) -> None:
@@ -163,6 +168,7 @@ def test_a_gradient_of_the_batch_that_no_backward_pass_made_is_refused(added: st
         "for p in model.parameters():\n    p.grad /= 4",
         "saved = [p.grad.clone() for p in model.parameters()]\n"
         "for p, g in zip(model.parameters(), saved):\n    p.grad = g / g.norm()",
+        "for p, n in zip(model.parameters(), x):\n    p.grad += 0.01 * p",
         "for p in model.parameters():\n    p.grad.zero_()",
         "model.layer.weight.grad[0] = 0",
         "with torch.no_grad():\n    model.layer.weight.grad += 0.01 * (model.layer.weight @ data.tensors[0].T).mean()",

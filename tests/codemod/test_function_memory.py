@@ -191,3 +191,38 @@ def test_an_object_that_sets_an_attribute_of_the_network_it_keeps(given: str, av
     slots = {"definitions": STOP, "before": before, "epochs": "for epoch in range(2):"}
     text = script(**slots, batch_end=f"callback.after({given})", epoch_end="if model.stop:\n    break")
     assert (f"callback.after({AVERAGED})" in converted(text)) == averages
+
+
+@pytest.mark.parametrize(
+    ("before", "averages"),
+    [
+        ("seen = []\nadd = lambda value: seen.append(value)", True),
+        ("seen = []\nput = lambda to, value: to.append(value)\nadd = lambda value: put(seen, value)", True),
+        ("seen = []\nadd = lambda value: f'{value:.3f}'", False),
+    ],
+)
+def test_a_lambda_that_keeps_it(before: str, averages: bool) -> None:
+    text = script(before=before, batch_end="add(loss.item())", epoch_end="if sum(seen) < 0.5:\n    break")
+    assert (f"add({AVERAGED})" in added(text)) == averages
+
+
+HITS = "class Hits:\n    n = 0\n    def hit(self):\n        self.n += 1\n    def show(self):\n        print(self.n)\n\n"
+BUMP = "n = 0\ndef bump():\n    global n\n    n += 1\n"
+
+
+@pytest.mark.parametrize(
+    ("definitions", "under", "asked", "codes"),
+    [
+        (HITS, "if loss.item() < 1:\n    hits.hit()", "hits.n", ["COLL-RANKFLOW"]),
+        (HITS, "if epoch < 1:\n    hits.hit()", "hits.n", []),
+        (HITS, "if loss.item() < 1:\n    hits.show()", "hits.n", []),
+        (BUMP, "if loss.item() < 1:\n    bump()", "n", ["COLL-RANKFLOW"]),
+        (BUMP, "if epoch < 1:\n    bump()", "n", []),
+    ],
+)
+def test_a_function_that_counts_where_the_loss_says_so(
+    definitions: str, under: str, asked: str, codes: list[str]
+) -> None:
+    before = "hits = Hits()" if definitions is HITS else ""
+    end = f"if {asked} > 2:\n    break"
+    assert told(script(definitions=definitions, before=before, batch_end=under, epoch_end=end)) == codes

@@ -30,6 +30,26 @@ def test_a_forward_pass_on_some_processes(statement: str) -> None:
     assert told(inside, OTHERS, show) == ["warning"]
 
 
+LOOK = "def look(loss, x, flag=None):\n    {}\n        print(model(x).mean())\n"
+
+
+@pytest.mark.parametrize(
+    ("statement", "test", "count"),
+    [
+        ("print(model(x).mean()) if loss.item() < 1.1 else None", "", 1),
+        ("loss.item() < 1.1 and print(model(x).mean())", "", 1),
+        ("print(model(x if loss.item() < 1.1 else -x).mean())", "", 0),
+        ("look(loss, x)", "if loss.item() < 1.1:", 1),
+        ("look(epoch, x)", "if loss > 1:", 0),
+        ("look(loss, x)", "if flag is not None:", 0),
+    ],
+)
+def test_by_an_expression_or_in_a_function(statement: str, test: str, count: int) -> None:
+    definitions = LOOK.format(test) if test else ""
+    assert told(statement, definitions=definitions) == ["error"] * count
+    assert told(statement, "model = Net().to(device)", definitions) == []
+
+
 @pytest.mark.parametrize(
     "statement",
     [

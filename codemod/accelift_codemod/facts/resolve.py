@@ -185,9 +185,13 @@ class Resolver(Classes):
         found: dict[ast.Lambda, list[ast.Call]] = {}
         for call in self.index.calls:
             if isinstance(call.func, (ast.Name, ast.Subscript)):
-                for one in self.expressions.calls.lambdas(call.func):
+                for one in self.lambdas_run(call):
                     found.setdefault(one, []).append(call)
         return found
+
+    def lambdas_run(self, call: ast.Call) -> list[ast.Lambda]:
+        """The lambdas of which a call surely runs one."""
+        return self.expressions.calls.lambdas(call.func)
 
     def bind(self, call: ast.Call, function: Function | ast.Lambda) -> dict[str, ast.expr] | None:
         """Arguments by parameter name, for the parameters the call gives; None if `*` or `**` hides them."""
@@ -215,9 +219,22 @@ class Resolver(Classes):
     def taken_from(self, binding: Binding) -> Iterator[ast.expr]:
         """The expressions that a binding takes its value from."""
         if binding.value is not None:
-            yield binding.value
+            yield self.gone_through(binding)
         elif binding.how is How.PARAMETER:
             yield from filter(None, self.handed(binding))
+
+    def gone_through(self, binding: Binding) -> ast.expr:
+        """What a variable is a part of: `axes` in `for i, ax in enumerate(axes)`, of a `zip` the one that it goes
+        through."""
+        value, path = binding.value, binding.path
+        assert value is not None
+        while isinstance(value, ast.Call) and path:
+            name = self.builtin(value.func)
+            place = 0 if name == "enumerate" and path[0] == 1 else path[0] if name == "zip" else None
+            if place is None or place >= len(value.args) or isinstance(value.args[place], ast.Starred):
+                break
+            value, path = value.args[place], path[1:]
+        return value
 
     def handed(self, parameter: Binding, runs: Callable[[ast.AST], bool] | None = None) -> list[ast.expr | None]:
         """What each call of its function gives a parameter, or its default; None where that cannot be told.

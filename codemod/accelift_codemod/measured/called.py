@@ -27,7 +27,8 @@ _SIZES = torch_ops.OF_KIND | frozenset("shape size ndim dim ndimension type".spl
 
 @dataclass
 class Decision:
-    """Where a function decides, by what, and what is different then: 'rate', 'leave', 'backward', 'update', 'loss'."""
+    """Where a function decides, by what, and what is different then: 'rate', 'leave', 'backward', 'update', 'loss', or
+    only which 'pass' is made."""
 
     place: ast.AST
     by: ast.expr
@@ -189,9 +190,7 @@ def _decides(draft: Draft, function: Function, node: ast.AST, names: set[str]) -
     if not isinstance(node, (ast.If, ast.While, ast.IfExp)) or not _compares(node.test, function):
         return
     if _read(draft, node.test, names) and settled.outcome(draft.facts.resolver, node.test) is None:
-        what = _otherwise(draft, function, node)
-        if what:
-            yield Decision(node, node.test, what)
+        yield Decision(node, node.test, _otherwise(draft, function, node))
 
 
 def _compares(test: ast.expr, function: Function) -> bool:
@@ -202,7 +201,7 @@ def _compares(test: ast.expr, function: Function) -> bool:
 
 
 def _otherwise(draft: Draft, function: Function, choice: ast.If | ast.While | ast.IfExp) -> str:
-    """What processes would do otherwise by a test; nothing if they would train alike."""
+    """What processes would do otherwise by a test; only a 'pass' if they would train alike."""
     expression = isinstance(choice, ast.IfExp)
     arms = [choice.body, choice.orelse] if isinstance(choice, ast.IfExp) else [*choice.body, *choice.orelse]
     inside = [n for part in arms for n in walk(part)]
@@ -220,7 +219,7 @@ def _otherwise(draft: Draft, function: Function, choice: ast.If | ast.While | as
     backwards = [n for n in later if isinstance(n, ast.Call) and draft.facts.loops.is_backward(n)]
     set_in = [draft.facts.index.statement(choice)] if expression else arms
     sets = {name for part in set_in for name in stores(part)} if backwards else set()
-    return "loss" if sets & losses(function.body, backwards) and weighs_numbers(draft, choice.test) else ""
+    return "loss" if sets & losses(function.body, backwards) and weighs_numbers(draft, choice.test) else "pass"
 
 
 def _trains(draft: Draft, node: ast.AST) -> bool:

@@ -141,7 +141,7 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
         elif weighs_numbers(draft, statement.test) and (draw := apart.drawn_apart(draft, node, statement)) is not None:
             yield apart.differing(draft, statement, draw)
         elif weighs_numbers(draft, statement.test):
-            yield from run_apart.waits(draft, statement, statement.test, [statement.body, statement.orelse])
+            yield from run_apart.waits(draft, statement, statement.test)
 
 
 def _spelled(draft: Draft, node: Loop, choice: ast.AST, local: set[str], kept: set[str]) -> Iterator[Finding]:
@@ -164,6 +164,8 @@ def _spelled(draft: Draft, node: Loop, choice: ast.AST, local: set[str], kept: s
             yield _differs(draft, statement, test, _OTHER_MODELS)
         elif keeps_checkpoint(draft, parts) and not compares_alike(draft, node, test):
             yield _keeps_another(draft, statement, test)
+        else:
+            yield from run_apart.waits(draft, choice, test)
 
 
 def _is_size(draft: Draft, node: Loop, value: ast.expr, local: set[str]) -> bool:
@@ -189,6 +191,8 @@ def decisions_called(draft: Draft, node: Loop, local: set[str]) -> Iterator[Find
             yield _differs(draft, one.place, one.by, _OTHER_LOSSES)
         elif one.what == "rate":
             yield _differs(draft, one.place, one.by, "so would the learning rate that the schedule sets by it")
+        elif one.what == "pass":
+            yield from run_apart.waits(draft, one.place, one.by) if weighs_numbers(draft, one.by) else ()
         else:
             what = "return before the backward pass" if one.what == "leave" else "run the backward pass"
             yield _waits(draft, one.place, one.by, what)

@@ -33,37 +33,49 @@ _Followed = tuple[ast.Call, frozenset[str]]
 
 
 def kept_by_functions(
-    draft: Draft, call: ast.Call, names: Collection[str], calls: int = _CALLS, seen: set[_Followed] | None = None
+    draft: Draft,
+    call: ast.Call,
+    names: Collection[str],
+    calls: int = _CALLS,
+    seen: set[_Followed] | None = None,
+    chosen: bool = False,
 ) -> set[str]:
     """The variables of the code that calls a function whose objects it puts some of the given variables into, also by
-    functions that it calls, and those that hold functions which know what it has kept."""
+    functions that it calls, and those that hold functions which know what it has kept.
+
+    Of a call that runs only if local values say so (`chosen`), whatever is put anywhere follows them.
+    """
     seen = set() if seen is None else seen
     found: set[str] = set()
-    for function in run_by(draft, call):
+    for function in (*run_by(draft, call), *draft.facts.resolver.lambdas_run(call)):
         given = draft.facts.resolver.bind(call, function) or {}
-        found |= _put_by(draft, call, function, given, receiving(draft, call, function, {*names}), calls, seen)
+        inside = receiving(draft, call, function, {*names})
+        found |= _put_by(draft, call, function, given, inside, calls, seen, chosen)
     told = {n.id for a in (*call.args, *call.keywords) for n in loads(a)} & {*names}
     for function in run_with(draft, call) if told else ():
         inside = {p.arg for p in parameters(function.args)}
-        found |= _put_by(draft, call, function, {}, inside, calls, seen)
+        found |= _put_by(draft, call, function, {}, inside, calls, seen, chosen)
     return found
 
 
 def _put_by(
     draft: Draft,
     call: ast.Call,
-    function: Function,
+    function: Function | ast.Lambda,
     given: dict[str, ast.expr],
     inside: set[str],
     calls: int,
     seen: set[_Followed],
+    chosen: bool,
 ) -> set[str]:
     """The same of one function, which gets something of the variables in some of its parameters."""
-    if not inside:
+    if not inside and not chosen:
         return set()
     inside = set(inside)
     puts: set[str] = set()
     found: set[str] = set()
+    if isinstance(function, ast.Lambda):
+        puts |= filled(draft, ast.Expr(function.body), inside, chosen)
     statements = [n for n in walk(function) if isinstance(n, (ast.Assign, ast.AugAssign, ast.Expr))]
     loops = [n for n in walk(function) if isinstance(n, (ast.For, ast.AsyncFor))]
     for statement in (*statements, *statements):  # not all of them come in the order in which they run
@@ -73,7 +85,7 @@ def _put_by(
         if isinstance(statement, ast.Assign) and inside & {n.id for n in loads(statement.value)}:
             entries = (t.value for t in statement.targets if isinstance(t, (ast.Subscript, ast.Attribute)))
             puts |= {entry.id for entry in entries if isinstance(entry, ast.Name)}
-        if _is_chosen(draft, statement, function, inside):
+        if chosen or _is_chosen(draft, statement, function, inside):
             inside |= stores(statement)
             puts |= filled(draft, statement, inside, chosen=True)
             found |= {*_set_in_kept(draft, call, statement)}
@@ -81,26 +93,37 @@ def _put_by(
     for inner in (n for n in walk(function) if isinstance(n, ast.Call)) if calls else ():
         if (key := (inner, frozenset(inside))) not in seen:  # of functions that call each other many times, once
             seen.add(key)
-            puts |= kept_by_functions(draft, inner, inside, calls - 1, seen)
+            puts |= kept_by_functions(draft, inner, inside, calls - 1, seen, chosen)
     bases = (root(argument) for name, argument in given.items() if name in puts)
     found |= {base.id for base in bases if base is not None}
     places = ((name, put) for name in given for put in puts if put.startswith(f"{name}."))  # `model.stop`
     found |= {ast.unparse(given[name]) + put[len(name) :] for name, put in places}
-    if function.name == "__call__" and isinstance(call.func, ast.Name) and _keeps_itself(function, puts):
-        found.add(call.func.id)  # an object that is called, perhaps in the place of a function: `@Log`
+    if _keeps_itself(function, puts):
+        found |= _object_of(draft, call, function, chosen)
     for name in (inside | puts) - {*given}:
         owner = draft.facts.index.scopes[function].owner(name)
         if owner is not None and owner is draft.facts.index.scope(call).owner(name) and owner.node is not function:
             found.add(name)  # of the code that calls it, too: a global
-        elif owner is not None and isinstance(owner.node, FUNCTIONS) and _outlives(owner, name, function):
+        elif (
+            owner is not None and isinstance(owner.node, (*FUNCTIONS, ast.Lambda)) and _outlives(owner, name, function)
+        ):
             found |= _holders(draft, (owner, name), call)
     return found
 
 
-def _keeps_itself(function: Function, puts: set[str]) -> bool:
+def _keeps_itself(function: Function | ast.Lambda, puts: set[str]) -> bool:
     """Whether a method puts something into its own object."""
     own = parameters(function.args)[:1]
     return any(put.partition(".")[0] == p.arg for put in puts for p in own)
+
+
+def _object_of(draft: Draft, call: ast.Call, method: Function | ast.Lambda, chosen: bool) -> set[str]:
+    """The variable of the object whose method a call runs: one that is called, perhaps in the place of a function
+    (`@Log`), or that has a method which is chosen to run, `hits.add()`."""
+    if isinstance(call.func, ast.Name):
+        return {call.func.id} if getattr(method, "name", "") == "__call__" else set()
+    base = root(call.func) if chosen and draft.facts.resolver.is_bound(call, method) else None
+    return {base.id} if base is not None and not is_self(base) and not draft.facts.objects.models(base) else set()
 
 
 def _set_in_kept(draft: Draft, call: ast.Call, statement: ast.stmt) -> Iterator[str]:
@@ -117,13 +140,13 @@ def _set_in_kept(draft: Draft, call: ast.Call, statement: ast.stmt) -> Iterator[
                         yield f"{given.id}.{target.attr}"
 
 
-def _is_chosen(draft: Draft, statement: ast.stmt, function: Function, names: set[str]) -> bool:
+def _is_chosen(draft: Draft, statement: ast.stmt, function: Function | ast.Lambda, names: set[str]) -> bool:
     """Whether a statement of a function runs only if some of the variables say so: `if loss < best: bad = 0`."""
     tests = draft.facts.index.tests_around(statement, function)
     return any(names & {n.id for n in loads(test)} and weighs_numbers(draft, test) for test in tests)
 
 
-def _outlives(owner: Scope, name: str, function: Function) -> bool:
+def _outlives(owner: Scope, name: str, function: Function | ast.Lambda) -> bool:
     """Whether a variable keeps what one call leaves in it for the next: of a function around, or a parameter's default
     that is a list or a dict."""
     if owner.node is not function:

@@ -98,7 +98,7 @@ def _fits(call: ast.Call, function: Function) -> bool:
     return needed - rest <= {*given} and (bool(rest) or len(given) == len(call.args) + len(call.keywords))
 
 
-def receiving(draft: Draft, call: ast.Call, function: Function, names: set[str]) -> set[str]:
+def receiving(draft: Draft, call: ast.Call, function: Function | ast.Lambda, names: set[str]) -> set[str]:
     """The parameters that a call gives something of some variables, also those that get the rest: `*args`."""
     given = draft.facts.resolver.bind(call, function)
     if given is None:  # by `*` or `**`, nobody knows which

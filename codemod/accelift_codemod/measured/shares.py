@@ -110,8 +110,11 @@ def _chosen(draft: Draft, test: ast.If, names: set[str]) -> set[str]:
     """The objects that are filled only if local values say so: `if loss.item() > state.best: state.bad += 1`."""
     if not any(n.id in names for n in contents(draft, test.test)):
         return set()
-    statements = (s for outer in (*test.body, *test.orelse) for s in walk(outer) if isinstance(s, FILLING))
-    return {name for statement in statements for name in filled(draft, statement, names, chosen=True)}
+    found: set[str] = set()
+    for inner in (n for outer in (*test.body, *test.orelse) for n in walk(outer)):
+        found |= filled(draft, inner, names, chosen=True) if isinstance(inner, FILLING) else set()
+        found |= kept_by_functions(draft, inner, names, chosen=True) if isinstance(inner, ast.Call) else set()
+    return found
 
 
 def _from(effects: Effects, node: Loop, names: set[str], whole: set[ast.AST]) -> set[str]:

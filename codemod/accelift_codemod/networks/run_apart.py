@@ -12,9 +12,10 @@ from accelift_codemod.networks.ready_networks import has_no_buffers
 from accelift_codemod.plan import Finding, Severity
 
 
-def waits(draft: Draft, choice: ast.AST, test: ast.expr, arms: Sequence[Sequence[ast.stmt]]) -> Iterator[Finding]:
-    """What is told of a forward pass in some of the arms of a choice, and not in the others."""
-    if draft.facts.processes.managed or has_no_buffers(draft):
+def waits(draft: Draft, choice: ast.AST, test: ast.expr) -> Iterator[Finding]:
+    """What is told of a forward pass in some of the arms of a choice by a test, and not in the others."""
+    arms = _arms(choice)
+    if not arms or draft.facts.processes.managed or has_no_buffers(draft):
         return
     found = [next(_passes(draft, arm), None) for arm in arms]
     call = next(filter(None, found), None)
@@ -32,7 +33,15 @@ def waits(draft: Draft, choice: ast.AST, test: ast.expr, arms: Sequence[Sequence
     )
 
 
-def _passes(draft: Draft, arm: Sequence[ast.stmt]) -> Iterator[ast.Call]:
+def _arms(choice: ast.AST) -> Sequence[Sequence[ast.stmt | ast.expr]]:
+    if isinstance(choice, (ast.If, ast.While)):
+        return [choice.body, choice.orelse]
+    if isinstance(choice, ast.IfExp):
+        return [[choice.body], [choice.orelse]]
+    return [choice.values[1:], []] if isinstance(choice, ast.BoolOp) else []
+
+
+def _passes(draft: Draft, arm: Sequence[ast.stmt | ast.expr]) -> Iterator[ast.Call]:
     """The forward passes of prepared networks that statements run, in functions that they call, too."""
     parts = (part for statement in arm for part in (statement, *draft.blueprint.timeline.calls_into(statement)))
     calls = (n for part in parts for n in walk(part) if isinstance(n, ast.Call))

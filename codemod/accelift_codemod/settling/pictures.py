@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import changing, library, torch_ops
-from accelift_codemod.facts.index import Binding
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.main_process import alone
 from accelift_codemod.plan import Edit, Operation, Span
@@ -94,20 +93,8 @@ def _is_of(work: Draft, node: ast.expr, seen: frozenset[ast.AST] = frozenset()) 
     if not isinstance(node, ast.Name) or node in seen:
         return False
     bindings = work.facts.resolver.bindings(node)
-    made = [_made_of(work, b) for b in bindings]
-    return bool(made) and all(m is not None and _is_of(work, m, seen | {node}) for m in made)
-
-
-def _made_of(work: Draft, binding: Binding) -> ast.expr | None:
-    """What a variable is a part of: `axes` in `for i, ax in enumerate(axes)`."""
-    value, path = binding.value, binding.path
-    while isinstance(value, ast.Call) and path:
-        name = work.facts.resolver.builtin(value.func)
-        place = 0 if name == "enumerate" and path[0] == 1 else path[0] if name == "zip" else None
-        if place is None or place >= len(value.args):
-            break
-        value, path = value.args[place], path[1:]
-    return value
+    made = [work.facts.resolver.gone_through(b) for b in bindings if b.value is not None]
+    return 0 < len(made) == len(bindings) and all(_is_of(work, m, seen | {node}) for m in made)
 
 
 def _is_drawing(work: Draft, call: ast.Call) -> bool:
