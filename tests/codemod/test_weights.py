@@ -67,6 +67,7 @@ ONE_BY_ONE = "for m in model.modules():\n    if isinstance(m, nn.Linear):\n     
         {"epoch": "model.layer.weight.data.uniform_(-1, 1)"},
         {"epoch": ONE_BY_ONE},
         {"epoch": "for p in model.parameters():\n    p.data.normal_(0, 0.1)"},
+        {"epoch": "model.apply(lambda m: nn.init.normal_(m.weight) if isinstance(m, nn.Linear) else None)"},
         {"epoch": "for part in model.children():\n    for p in part.parameters():\n        nn.init.uniform_(p, -1, 1)"},
     ],
 )

@@ -88,7 +88,8 @@ class Placement:
         for (_, kind), (value, whole) in chosen.items():
             try:
                 roots = {root for root in self.roots.of(value, kind) if self._is_written(*root)}
-                made = made_on_the_spot(self.facts, value) if not roots else None
+                there = not roots or (kind is not Role.LOADER and self.roots.among_others(roots, value))
+                made = made_on_the_spot(self.facts, value) if there else None
                 if made is not None:
                     scope = self.index.scope(made)
                     apart.append(Group(scope, made, (Item(value, kind, scope, "", (), ()),)))
@@ -152,6 +153,7 @@ class Placement:
         if scope.is_class:
             bindings = [b for b in bindings if not holds_already(self.facts, b)] or bindings
         bindings = [b for b in bindings if not gives_itself(self.resolver, b)] or bindings
+        bindings = [b for b in bindings if not self.roots.gives_back(b, value)] or bindings
         if taken_on(self.resolver, scope, name, kind.value):
             bindings = [b for b in bindings if b.how is not How.PARAMETER] or bindings
         if any(b.how is How.PARAMETER for b in bindings):

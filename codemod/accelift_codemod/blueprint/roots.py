@@ -73,6 +73,7 @@ class Roots:
             or self._taken_in_training(*root, value)
             for root in found
         )
+        later = later or self.among_others(found, value)
         if len(found) > 1 or later:
             first = self._of(value, kind, _Search(key(value), True, True))
             found = first if len(first) == 1 else found
@@ -83,6 +84,25 @@ class Roots:
         training = self._bodies_of_training
         taken = [b for b in scope.bindings[name] if self._takes(b, _Search(key(value), False))]
         return any(self.index.statement(binding.node) in training for binding in taken)
+
+    def among_others(self, roots: set[tuple[Scope, str]], value: Value) -> bool:
+        """Whether one of the variables is a container of which an entry has the object and other things:
+        `nets = [(net, "small")]`."""
+        one = key(value)
+        for scope, name in roots:
+            held = (v for b in scope.bindings[name] for v in self.resolver.bound(b) if keeps((v,), one))
+            entries = [entry for container in held for inner in container.inner for entry in inner]
+            if any(key(entry) != one and keeps((entry,), one) for entry in entries):
+                if not self.resolver.fills(scope, name).otherwise:  # else it is not known which one is where
+                    return True
+        return False
+
+    def gives_back(self, binding: Binding, value: Value) -> bool:
+        """Whether a variable gets an object out of a container that it was put into from that variable."""
+        search = _Search(key(value), True, True)
+        if binding.value is None or not self._takes(binding, search):
+            return False
+        return self._trace(binding.value, search) == {(binding.scope, binding.name)}
 
     @cached_property
     def _bodies_of_training(self) -> set[ast.AST]:
@@ -281,13 +301,18 @@ class Roots:
         entries = [(binding.node, e) for e in children(binding.value) if isinstance(binding.value, _DISPLAYS)]
         entries += [(fill.node, fill.value) for fill in self.resolver.fills(binding.scope, binding.name).entries]
         found: set[tuple[Scope, str]] = set()
-        for node, entry in entries:
-            if isinstance(entry, ast.expr) and self._holds(entry, search):
-                traced = self._trace(entry, search) if isinstance(entry, ast.Name) else None
-                if not traced:
-                    return set()
-                self.copies.setdefault(node)
-                found |= traced
+        while entries:
+            node, entry = entries.pop()
+            if not isinstance(entry, ast.expr) or not self._holds(entry, search):
+                continue
+            if isinstance(entry, _DISPLAYS):
+                entries += [(node, one) for one in children(entry)]
+                continue
+            traced = self._trace(entry, search) if isinstance(entry, ast.Name) else None
+            if not traced:
+                return set()
+            self.copies.setdefault(node)
+            found |= traced
         return found
 
     def _iterates(self, node: ast.expr | None) -> bool:

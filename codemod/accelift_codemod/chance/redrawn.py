@@ -92,7 +92,7 @@ def _draws(draft: Draft, call: ast.Call, own: Collection[str]) -> bool:
     if not isinstance(func, ast.Attribute) or not own & {n.id for n in loads(func.value)}:  # type: ignore[operator]
         return False
     if func.attr == "apply" and call.args:
-        applied = (v.declaration for v in draft.facts.resolver.values(call.args[0]))
+        applied = (call.args[0], *(v.declaration for v in draft.facts.resolver.values(call.args[0])))
         return any(_initialises(draft, f) for f in applied if isinstance(f, (*FUNCTIONS, ast.Lambda)))
     return _draws_in_place(draft, call)
 
