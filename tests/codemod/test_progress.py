@@ -119,6 +119,25 @@ def test_batches_that_bars_of_other_libraries_show(module: str) -> None:
     assert converted(script(**slots)) == lifted(**slots)
 
 
+@pytest.mark.parametrize(
+    ("imports", "bar", "loop"),
+    [
+        ("progressbar import ProgressBar", "", "ProgressBar()(loader)"),
+        ("progressbar import ProgressBar", "bar = ProgressBar()", "bar(loader)"),
+        ("rich.progress import Progress", "bar = Progress()", "bar.track(loader)"),
+        ("progressbar import progressbar", "", "progressbar(loader)"),
+    ],
+)
+def test_objects_that_show_what_they_go_through(imports: str, bar: str, loop: str) -> None:
+    slots = {"from_imports": f"from {imports}", "setup": bar, "loop": f"for x, y in {loop}:"}
+    assert converted(script(**slots)) == lifted(**slots)
+
+
+def test_what_another_method_of_them_gives_is_not_known() -> None:
+    slots = {"from_imports": "from rich.progress import Progress", "setup": "bar = Progress()"}
+    assert unchanged(script(**slots, loop="for x, y in bar.open(loader):")).code == "LOADER-UNKNOWN"
+
+
 def test_bars_out_of_reach() -> None:
     """A bar is no reason to hand the accelerator on: the state of the processes is known everywhere."""
     slots = {"from_imports": TQDM, "setup": "load()"}

@@ -76,6 +76,8 @@ class Calls:
             return objects
         if callees and all(v.name in library.MAKES_PICTURES for v in callees):
             return (Value(Role.OBJECT, call, library.PICTURE),)
+        if shown := self._shown(call, callees, "__call__"):
+            return shown
         arguments = self._argument_values(call)
         if any(v.role in parts.BATCH_LIKE for v in arguments):
             return parts.data(call, arguments)
@@ -393,6 +395,12 @@ class Calls:
         one = len(names) == 1 and len(call.args) == 2
         return one and isinstance(function, ast.Lambda) and self.resolver.passing.moved(function.body) == names[0]
 
+    def _shown(self, call: ast.Call, bars: Values, method: str) -> list[Value]:
+        """What a progress bar goes through, if a call hands it that: `ProgressBar()(loader)`."""
+        if not bars or not call.args or any(library.ITERATING.get(v.name) != method for v in bars):
+            return []
+        return [Value(Role.ITERATOR, call, bars[0].name, (self.resolver.values(call.args[0]),))]
+
     def _method_call(self, call: ast.Call, func: ast.Attribute) -> Iterable[Value]:
         receivers = self.resolver.values(func.value)
         pending = not receivers and self.resolver.circular  # it depends on this call: `net = net.cpu()` in a loop
@@ -431,7 +439,7 @@ class Calls:
                 found += parts.element((value,))
         for kind in (kind for kind, methods in library.ALIKE.items() if name in methods):
             found += parts.alike(call, receivers, kind)
-        if found:
+        if found := found or self._shown(call, receivers, name):
             return found
         arguments = self._argument_values(call)
         if any(v.role in parts.BATCH_LIKE for v in arguments):

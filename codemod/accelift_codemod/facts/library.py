@@ -141,6 +141,8 @@ ITERATES = frozenset(
         "rich.progress.track",
         "fastprogress.progress_bar",
         "fastprogress.fastprogress.progress_bar",
+        "progressbar.progressbar",
+        "alive_progress.alive_it",
         "qqdm.qqdm",
         "qqdm.notebook.qqdm",
         "itertools.islice",
@@ -148,6 +150,12 @@ ITERATES = frozenset(
         "itertools.takewhile",
     }
 )
+# Classes whose objects do so by a method: `Progress().track(loader)`, or `ProgressBar()(loader)`.
+ITERATING = {
+    "progressbar.ProgressBar": "__call__",
+    "progressbar.bar.ProgressBar": "__call__",
+    "rich.progress.Progress": "track",
+}
 TQDM = frozenset(name for name in ITERATES if name.startswith("tqdm.")) | {
     "tqdm.trange",
     "tqdm.auto.trange",
