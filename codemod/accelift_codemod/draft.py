@@ -156,7 +156,7 @@ class Draft:
                     return True
                 if edit.operation is Operation.DIRECT and isinstance(parent, ast.Call) and parent.args[0] is child:
                     return True
-                if edit.operation is Operation.LEFT and isinstance(parent, ast.BinOp) and parent.right is child:
+                if edit.operation is Operation.LEFT and parent is not node and child is not _left(parent):
                     return True
                 if edit.operation is Operation.INNER and isinstance(parent, ast.Call) and _leaves(parent, child, edit):
                     return True
@@ -421,6 +421,11 @@ class Draft:
     def function(self, node: ast.AST) -> Function | None:
         """The function whose body contains a node."""
         return self.facts.index.function(node)
+
+
+def _left(node: ast.AST) -> ast.AST | None:
+    """What LEFT keeps of an operation, or of a choice."""
+    return node.body if isinstance(node, ast.IfExp) else getattr(node, "left", None)
 
 
 def _leaves(call: ast.Call, part: ast.AST, edit: Edit) -> bool:

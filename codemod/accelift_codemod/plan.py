@@ -47,7 +47,8 @@ class Operation(str, Enum):
     """What an edit does to the node at its place.
 
     Expressions: BECOME replaces it by `code`; RECEIVER keeps what a method is called on, or an attribute read of
-    (`x.to(d)` -> `x`); LEFT keeps the left operand (`x / k`, `x == k` -> `x`); INNER keeps the argument at `place`,
+    (`x.to(d)` -> `x`); LEFT keeps the left operand (`x / k`, `x == k` -> `x`), of a choice
+    the first arm; INNER keeps the argument at `place`,
     or of the keyword `code` (`f(x, a)` -> `x`); DIRECT calls what processes are started with
     (`spawn(f, args=(x,), nprocs=n)` -> `f(code, x)`);
     CALL_ON hands the receiver to a function (`x.m(a)` -> `code(x, a)`); SURROUND puts the

@@ -256,6 +256,10 @@ class Source:
         """The lines between two statements."""
         return self.lines[first.end_lineno or first.lineno : second.lineno - 1]
 
+    def lines_of(self, statement: ast.AST) -> list[str]:
+        """The lines that a statement stands on."""
+        return self.lines[statement.lineno - 1 : statement.end_lineno]  # type: ignore[attr-defined]
+
     def encode(self, text: str) -> bytes:
         """Text in the script's own encoding (with its byte order mark, if it has one)."""
         return text.encode(self.encoding)

@@ -425,3 +425,47 @@ def test_the_lines_of_a_call_stay_when_an_argument_goes() -> None:
 def test_a_parameter_that_was_unread_before_stays() -> None:
     text = parameter("loader, model, optimizer, use_cuda", "train(loader, model, optimizer, use_cuda)", moves="")
     assert "train(loader, model, optimizer, use_cuda, accelerator)" in converted(text)
+
+
+WRAPS = "model = Net().to(device)\nif len(data) > 9:\n    model = nn.DataParallel(model)"
+STATE = "accelerator.unwrap_model(model).state_dict()"
+
+
+def arms(first: str, second: str, test: str = "len(data) > 9", otherwise: str = "else:") -> str:
+    return f"if {test}:\n    {first}\n{otherwise}\n    {second}"
+
+
+@pytest.mark.parametrize(
+    ("legacy", "left"),
+    [
+        (arms("s = model.module.state_dict()", "s = model.state_dict()"), f"s = {STATE}"),
+        (arms("s = {'net': model.module.state_dict()}", "s = {'net': model.state_dict()}"), f"s = {{'net': {STATE}}}"),
+        (
+            arms("torch.save(model.module.state_dict(), 'a.pt')", "torch.save(model.state_dict(), 'a.pt')"),
+            f"accelerator.save({STATE}, 'a.pt')",
+        ),
+        (
+            arms("loss_fn = nn.MSELoss().cuda()", "loss_fn = nn.MSELoss()", "torch.cuda.is_available()"),
+            "loss_fn = nn.MSELoss()",
+        ),
+        ("s = (model.module if len(data) > 9 else model).state_dict()", f"s = {STATE}"),
+    ],
+)
+def test_of_a_choice_whose_arms_are_the_same_now_one_arm_is_left(legacy: str, left: str) -> None:
+    after = converted(script(model=WRAPS, after=f"{legacy}\nprint(1)"))
+    assert after.endswith(f"optimizer.step()\n{left}\naccelerator.print(1)\n")
+
+
+@pytest.mark.parametrize(
+    "legacy",
+    [
+        arms("s = model.module.state_dict()", "s = model.layer.state_dict()"),
+        arms("s = model.module.state_dict()", "s = model.state_dict()", "data.pop()"),
+        arms("s = model.module.state_dict()", "s = model.state_dict()", otherwise="else:  # without a wrapper"),
+        arms("s = model.module.state_dict()", "s = model.state_dict()  # without a wrapper"),
+        arms("s = 1", "s = 1"),
+    ],
+)
+def test_a_choice_stays_that_does_or_says_more(legacy: str) -> None:
+    after = converted(script(model=WRAPS, after=legacy))
+    assert "\nelse:" in after and after.count("    s = ") == 2

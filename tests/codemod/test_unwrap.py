@@ -539,3 +539,26 @@ def test_what_is_made_before_keeps_the_model_itself(keeper: str, later: str, rea
     update = found[found.index("def update") :]
     assert reads in update[: update.index("shadow")]
     assert "Average(model)\n" in found
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        'model.module if hasattr(model, "module") else model',
+        'model if not hasattr(model, "module") else model.module',
+        "model.module if isinstance(model, (nn.DataParallel,)) else model",
+    ],
+)
+def test_what_is_taken_out_of_a_wrapper_if_there_is_one_is_unwrapped_once(inner: str) -> None:
+    after = converted(script(after=f'plain = {inner}\ntorch.save(plain.state_dict(), "m.pt")\nprint(plain.layer)'))
+    assert after.endswith(
+        f'plain = {MODEL}\naccelerator.save(plain.state_dict(), "m.pt")\naccelerator.print(plain.layer)\n'
+    )
+    assert f"state = {MODEL}.state_dict()" in converted(script(after=f"state = ({inner}).state_dict()"))
+
+
+def test_a_network_that_may_be_another_one_is_unwrapped_where_it_is_asked() -> None:
+    inner = 'plain = model.module if hasattr(model, "module") else Net()'
+    assert f"{MODEL[:-7]}(plain).state_dict()" in converted(script(after=f"{inner}\nstate = plain.state_dict()"))
+    asked = "plain = model.module if len(data) > 9 else model\nprint(plain.layer)"
+    assert f"{MODEL[:-7]}(plain).layer" in converted(script(after=asked))

@@ -17,6 +17,7 @@ _KEEPS = frozenset("parameters named_parameters to cuda cpu train eval state_dic
 _CALLS = 4  # through which an object is handed on, and given back
 _CALLERS = 8  # that lead to a function
 _LOOKS = frozenset({"len", "print", "isinstance", "iter", "enumerate", "zip"})
+WRAPPERS = frozenset({*library.DATA_PARALLEL, "torch.nn.parallel.DistributedDataParallel"})
 _KINDS = frozenset({"type", "isinstance", "id"})  # what shows nothing of an object but what it is
 
 
@@ -194,22 +195,56 @@ def _runs_once(resolver: Resolver, function: Function, depth: int = 0) -> bool:
     return all(caller is None or _runs_once(resolver, caller, depth + 1) for caller in around)
 
 
+def taken_out(resolver: Resolver, node: ast.expr | None) -> ast.expr | None:
+    """The network that an expression takes out of its wrapper if it is in one: `net` of
+    `net.module if hasattr(net, "module") else net`."""
+    if not isinstance(node, ast.IfExp):
+        return None
+    test, inner, other = node.test, node.body, node.orelse
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, inner, other = test.operand, other, inner
+    net = inner.value if isinstance(inner, ast.Attribute) and inner.attr == "module" else None
+    if net is None or not isinstance(test, ast.Call) or len(test.args) != 2 or not _asks_wrapper(resolver, test):
+        return None
+    return net if ast.dump(net) == ast.dump(other) == ast.dump(test.args[0]) else None
+
+
+def _asks_wrapper(resolver: Resolver, test: ast.Call) -> bool:
+    """Whether a call asks whether a network is in a wrapper: `hasattr(net, "module")`."""
+    builtin, about = resolver.builtin(test.func), test.args[1]
+    if builtin == "hasattr":
+        return isinstance(about, ast.Constant) and about.value == "module"
+    kinds = about.elts if isinstance(about, ast.Tuple) else [about]
+    return builtin == "isinstance" and all((resolver.qualified(k) or "") in WRAPPERS for k in kinds)
+
+
 def is_bare(resolver: Resolver, node: ast.expr) -> bool:
-    """Whether a network is taken out of its wrapper: `model.module`, or a parameter that every caller hands that."""
+    """Whether a network is taken out of its wrapper: `model.module`, what is bound to that once and for all, or a
+    parameter that every caller hands that."""
     if isinstance(node, ast.Attribute):
         return node.attr == "module"
     bindings = resolver.bindings(node) if isinstance(node, ast.Name) else []
-    if len(bindings) != 1 or bindings[0].how is not How.PARAMETER or not isinstance(bindings[0].node, ast.arg):
+    if len(bindings) != 1:
+        return False
+    if bindings[0].how is How.ASSIGN and not bindings[0].path:
+        return _is_inner(resolver, bindings[0].value)
+    if bindings[0].how is not How.PARAMETER or not isinstance(bindings[0].node, ast.arg):
         return False
     function = resolver.index.parents[resolver.index.parents[bindings[0].node]]
     if not isinstance(function, FUNCTIONS):
         return False
     given = [(resolver.bind(call, function) or {}).get(bindings[0].name) for call in resolver.sites(function)]
-    return bool(given) and all(
-        isinstance(one, ast.Attribute)
-        and one.attr == "module"
-        and resolver.values(one) == resolver.values(one.value)  # else some object has a network by that name
-        for one in given
+    return bool(given) and all(_is_inner(resolver, one) for one in given)
+
+
+def _is_inner(resolver: Resolver, node: ast.expr | None) -> bool:
+    """Whether an expression is a network without its wrapper, and none that some object has by the name `module`."""
+    if taken_out(resolver, node) is not None:
+        return True
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == "module"
+        and resolver.values(node) == resolver.values(node.value)
     )
 
 

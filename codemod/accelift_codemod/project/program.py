@@ -135,6 +135,11 @@ class Program:
         ends = (self.originals.get(node, node) for node in (first, second))
         return self.unit(first.lineno).source.between(*ends)  # type: ignore[arg-type]
 
+    def lines_of(self, statement: ast.AST) -> list[str]:
+        """The lines that a statement of a file stands on."""
+        unit = self.unit(statement.lineno)  # type: ignore[attr-defined]
+        return unit.source.lines_of(self.originals.get(statement, statement))
+
     def unit(self, line: int) -> Unit:
         """The file in which a line of the program lies."""
         return self.units[max(bisect_right(self._bases, line - 1) - 1, 0)]

@@ -89,6 +89,8 @@ def _receiver_of(node: Any) -> cst.BaseExpression:
 
 def _become(node: Any, edit: Edit, parenthesize: bool) -> Node:
     new = cast(Any, _expression(edit.code))
+    if isinstance(node, cst.IfExp) and not isinstance(new, _OPERATORS):
+        node = _bare(node)
     lpar, rpar = list(node.lpar), list(node.rpar)
     if isinstance(node, cst.GeneratorExp) and lpar and not any(map(_commented, (lpar[-1], rpar[0]))):
         lpar, rpar = lpar[:-1], rpar[1:]  # its own
@@ -161,11 +163,12 @@ def _stands(node: Any, before: str, after: str) -> bool:
 
 
 def _left(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    if not isinstance(node, cst.BinaryOperation) and not (
-        isinstance(node, cst.Comparison) and len(node.comparisons) == 1
-    ):
+    single = isinstance(node, cst.Comparison) and len(node.comparisons) == 1
+    if not isinstance(node, (cst.BinaryOperation, cst.IfExp)) and not single:
         raise CannotRewrite("the place of the edit is not an operation")
-    left = cast(Any, node.left)
+    left = cast(Any, node.body if isinstance(node, cst.IfExp) else node.left)
+    if isinstance(node, cst.IfExp) and not isinstance(left, _OPERATORS) and _stands_alone(left):
+        node = _bare(node)
     return cast(Node, left.with_changes(lpar=[*node.lpar, *left.lpar], rpar=[*left.rpar, *node.rpar]))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -19,6 +19,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Operation
 from accelift_codemod.rewrite.layout import comments
 from accelift_codemod.rules import Rule
+from accelift_codemod.settling.arms import come_out_alike
 
 _RULE = "CLEAN"
 _ANYWAY = "the accelerator's device is the CPU where this does not hold"
@@ -66,25 +67,56 @@ if use_cuda:
     def _same_arms(self, draft: Draft) -> None:
         """Choices whose arms the conversion has made the same: `net.cuda() if use_cuda else net`."""
         parents = draft.facts.index.parents
-        for edit in [e for e in draft.edits if e.operation in (Operation.RECEIVER, Operation.METHOD)]:
-            choice = parents.get(edit.node) if edit.node is not None else None
-            if not isinstance(choice, ast.IfExp) or not self._is_pure(draft, choice.test):
+        around = (a for e in draft.edits if e.node is not None for a in _choices(parents, e.node))
+        for choice in dict.fromkeys(around):
+            if draft.gone(choice) or not self._is_pure(draft, choice.test):
                 continue
-            call, other = (choice.body, choice.orelse) if choice.body is edit.node else (choice.orelse, choice.body)
-            receiver = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
-            plain = isinstance(other, (ast.Name, ast.Attribute, ast.Call)) and receiver is not None
-            if not plain or draft.edits_at(call) != [edit] or any(draft.edits_at(n) for n in walk(choice.test)):
-                continue
-            stays = edit.operation is Operation.METHOD  # the move does: to the accelerator's device
-            needless = edit.rule == "MOVE" and call is choice.body and self._is_needless(draft, choice.test)
-            if stays and not (needless and self._moved(draft, call) is not None):
-                continue
-            if ast.dump(receiver) == ast.dump(other) and not any(draft.edits_at(n) for n in walk(other)):  # type: ignore[arg-type]
-                draft.remove(edit)
-                text = f"{draft.facts.segment(other)}.{edit.code}" if stays else draft.facts.segment(other)
-                reason = _ANYWAY if stays else "both arms are the same now"
-                become = draft.edit(_RULE, choice, Operation.BECOME, reason, text, need=edit.need)
-                draft.add(replace(become, otherwise=edit.otherwise))
+            arms = ([choice.body], [choice.orelse]) if isinstance(choice, ast.IfExp) else (choice.body, choice.orelse)
+            if isinstance(choice, ast.If):
+                if not choice.orelse or self._is_elif(draft, choice) or not self._is_plain(draft, choice):
+                    continue
+            if not draft.edits_at(choice) and come_out_alike(draft, *arms):
+                self._keep_first(draft, choice, [choice.test, *arms[1]])
+            elif isinstance(choice, ast.IfExp):
+                self._move_both(draft, choice)
+
+    def _keep_first(self, draft: Draft, choice: ast.IfExp | ast.If, others: list[ast.AST]) -> None:
+        """Keep the first arm of a choice, without what is asked and the other arm."""
+        for edit in [e for other in others for n in walk(other) for e in draft.edits_at(n)]:
+            draft.remove(edit)
+        reason = "both arms are the same now"
+        if isinstance(choice, ast.IfExp):
+            draft.add(draft.edit(_RULE, choice, Operation.LEFT, reason))
+            return
+        draft.add(draft.edit(_RULE, choice, Operation.BARE, reason))
+        for statement in choice.orelse:
+            draft.add(draft.edit(_RULE, statement, Operation.DROP, reason))
+
+    def _is_plain(self, draft: Draft, choice: ast.If) -> bool:
+        """Whether the second arm of a choice stands below a line of its own, `else:`, and no comment says for which
+        arm it is."""
+        lines, start = draft.facts.source.lines_of(draft.facts.original(choice)), choice.lineno
+        first, last, other = choice.body[0].lineno, choice.body[-1].end_lineno or 0, choice.orelse[0].lineno
+        between = "".join(lines[last - start + 1 : other - start]).strip()
+        apart = between == lines[other - start - 1].strip() == "else:"
+        return apart and not any("#" in line for line in (*lines[: first - start], *lines[last - start + 1 :]))
+
+    def _move_both(self, draft: Draft, choice: ast.IfExp) -> None:
+        """`net.cuda() if use_cuda else net` is a move to the accelerator's device, which may be done without asking."""
+        call, other = choice.body, choice.orelse
+        edits = [e for e in draft.edits_at(call) if e.operation is Operation.METHOD and e.rule == "MOVE"]
+        receiver = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+        plain = isinstance(other, (ast.Name, ast.Attribute, ast.Call)) and receiver is not None
+        if not plain or not edits or draft.edits_at(call) != edits or any(map(draft.edits_at, walk(choice.test))):
+            return
+        if not self._is_needless(draft, choice.test) or self._moved(draft, call) is None:
+            return
+        if ast.dump(receiver) == ast.dump(other) and not any(draft.edits_at(n) for n in walk(other)):  # type: ignore[arg-type]
+            (edit,) = edits
+            draft.remove(edit)
+            text = f"{draft.facts.segment(other)}.{edit.code}"
+            become = draft.edit(_RULE, choice, Operation.BECOME, _ANYWAY, text, need=edit.need)
+            draft.add(replace(become, otherwise=edit.otherwise))
 
     # ---- blocks
 
@@ -266,3 +298,12 @@ if use_cuda:
             return []
         tried = any(isinstance(parents.get(parents[a]), (ast.Try, ast.ExceptHandler, *FUNCTIONS)) for a in aliases)
         return [] if tried else aliases
+
+
+def _choices(parents: Mapping[ast.AST, ast.AST], node: ast.AST) -> Iterator[ast.IfExp | ast.If]:
+    """The choices around a node, the innermost first."""
+    around = parents.get(node)
+    while around is not None and not isinstance(around, FUNCTIONS):
+        if isinstance(around, (ast.IfExp, ast.If)):
+            yield around
+        around = parents.get(around)

@@ -138,7 +138,7 @@ model = nn.DataParallel(model)
                 )
 
     def _called(self, draft: Draft, call: ast.Call) -> Iterator[Edit]:
-        """`data_parallel(module, inputs, gpus)` is `module(inputs)`; so is a choice between the two."""
+        """`data_parallel(module, inputs, gpus)` is `module(inputs)`."""
         module, inputs = (draft.facts.resolver.argument(call, i, name) for i, name in enumerate(("module", "inputs")))
         more = draft.facts.resolver.argument(call, 5, "module_kwargs")
         several = isinstance(inputs, (ast.Tuple, ast.List)) or (
@@ -172,17 +172,7 @@ model = nn.DataParallel(model)
         if not isinstance(module, (ast.Name, ast.Attribute, ast.Subscript)):
             raise self._several(draft, call)
         code = f"{draft.facts.segment(module)}({', '.join(map(draft.facts.segment, inputs))})"
-        reason = "each process has one GPU"
-        statement = draft.facts.index.statement(call)
-        choice = draft.facts.index.parents[statement]
-        written = draft.facts.segment(statement).replace(draft.facts.segment(call), code)
-        arms = isinstance(choice, ast.If) and choice.body == [statement] and len(choice.orelse) == 1
-        if isinstance(choice, ast.If) and arms and "#" not in draft.facts.segment(choice):  # no comment is lost
-            other = draft.facts.segment(choice.orelse[0])
-            if "\n" not in written + other and ast.dump(ast.parse(written)) == ast.dump(ast.parse(other)):
-                yield draft.edit(_RULE, choice, Operation.SWAP, reason, other)
-                return
-        yield draft.edit(_RULE, call, Operation.BECOME, reason, code)
+        yield draft.edit(_RULE, call, Operation.BECOME, "each process has one GPU", code)
 
 
 def _adds_prefix(node: ast.AST) -> bool:

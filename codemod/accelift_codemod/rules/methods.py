@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.blueprint.rebinding import is_bare
+from accelift_codemod.blueprint.rebinding import WRAPPERS, is_bare, taken_out
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, Value, library, position
+from accelift_codemod.facts import Role, Value, position
 from accelift_codemod.facts.conditions import TRUE
 from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.index import FUNCTIONS
@@ -41,7 +41,7 @@ _LOADS = frozenset("torch.load pickle.load joblib.load dill.load cloudpickle.loa
 _DISPLAYS = (ast.Dict, ast.List, ast.Tuple)
 _KEEPING = frozenset({*_SAVES, "copy.deepcopy", "copy.copy"})
 # Types of which the wrapper is one if the model is, or that ask for the wrapper itself.
-_ALIKE = frozenset({*library.DATA_PARALLEL, "torch.nn.parallel.DistributedDataParallel", "torch.nn.Module"})
+_ALIKE = WRAPPERS | {"torch.nn.Module"}
 # Built-in functions that ask their first argument for what a wrapper does not have.
 _ASKING = frozenset("len list iter enumerate getattr hasattr setattr isinstance vars type str repr print".split())
 # What runs a model with other parameters, which it puts in place of those that it finds by their names.
@@ -168,6 +168,12 @@ with torch.no_grad():
         self, draft: Draft, name: ast.expr, parent: ast.AST | None, models: tuple[Value, ...]
     ) -> Iterator[Edit | Finding]:
         node: ast.expr = name
+        asked = (parent, draft.facts.index.parents.get(parent)) if parent is not None else ()
+        choice = next((p for p in asked if isinstance(p, ast.IfExp) and taken_out(draft.facts.resolver, p)), None)
+        if choice is not None:  # `net.module if hasattr(net, "module") else net`
+            if parent is not choice:
+                yield self._become(draft, choice, name)
+            return
         while isinstance(parent, ast.IfExp) and node is not parent.test:  # `net.module if cuda else net`
             node, parent = parent, draft.facts.index.parents.get(parent)
         moved: ast.Call | None = None
@@ -193,15 +199,7 @@ with torch.no_grad():
                     yield draft.edit(_RULE, call, Operation.CALL_ON, reason, code, need=Need.STRONG)
                     return
             if parent.attr == "module":
-                text = f"{{accelerator}}.unwrap_model({draft.facts.segment(name)})"
-                yield draft.edit(
-                    _RULE,
-                    parent,
-                    Operation.BECOME,
-                    "the wrapper is there on several processes only",
-                    text,
-                    need=Need.STRONG,
-                )
+                yield self._become(draft, parent, name)
                 return
             outer = draft.facts.index.parents.get(parent)
             if isinstance(outer, ast.Call) and outer.func is parent and trains(draft, outer, parent.attr, models):
@@ -315,6 +313,11 @@ with torch.no_grad():
             need=Need.STRONG,
             subject=name,
         )
+
+    def _become(self, draft: Draft, node: ast.expr, name: ast.expr) -> Edit:
+        text = f"{{accelerator}}.unwrap_model({draft.facts.segment(name)})"
+        reason = "the wrapper is there on several processes only"
+        return draft.edit(_RULE, node, Operation.BECOME, reason, text, need=Need.STRONG)
 
     def _called_with(self, draft: Draft, name: ast.expr, call: ast.Call) -> Edit | Finding:
         """A call of a model with other parameters: the runtime averages their gradients without the wrapper, too."""
