@@ -56,8 +56,8 @@ class Operation(str, Enum):
     NAME_ARGUMENTS gives the names in `code` to positional arguments;
     ADD_ARGUMENT gives a call one more argument, `code`, at `place` (None: as the last one); ARGUMENT replaces the
     positional argument at `place`.
-    Parts: KEYWORD renames or replaces a keyword argument, PARAMETER a parameter, by `code` (without annotation, and
-    None by default if it had a default); ADD_PARAMETER gives a function one more, at `place`; DROP_ARGUMENT
+    Parts: KEYWORD renames or replaces a keyword argument, PARAMETER a parameter, with its annotation and
+    default, by `code`; ADD_PARAMETER gives a function one more, at `place`; DROP_ARGUMENT
     removes the argument that an expression is from its call, DROP_PARAMETER a parameter, DROP_NAME a name from an
     import.
     TEST replaces the test of an `if` or `while`.

@@ -56,19 +56,19 @@ def changes(text: str, *wanted: str) -> list[tuple[str, str]]:
         (
             "train(model, loader, optimizer, *, device: str = 'cpu', n=1)",
             "train(model, loader, optimizer, device=device)",
-            "train(model, loader, optimizer, *, accelerator=None, n=1)",
+            "train(model, loader, optimizer, *, accelerator: Accelerator, n=1)",
             "train(model, loader, optimizer, accelerator=accelerator)",
         ),
         (
             "train(model, loader, optimizer, *, device: object = torch.device('cpu'), n=1)",
             "train(model, loader, optimizer, device=device)",
-            "train(model, loader, optimizer, *, accelerator=None, n=1)",
+            "train(model, loader, optimizer, *, accelerator: Accelerator, n=1)",
             "train(model, loader, optimizer, accelerator=accelerator)",
         ),
         (
             "train(model, loader, optimizer, device=None)",
             "train(model, loader, optimizer, device)",
-            "train(model, loader, optimizer, accelerator=None)",
+            "train(model, loader, optimizer, accelerator)",
             "train(model, loader, optimizer, accelerator)",
         ),
     ],
@@ -123,6 +123,10 @@ def test_without_a_device_parameter_there_is_one_more(
     [
         (
             "train(model: Net, loader: DataLoader, optimizer, device: torch.device) -> None",
+            "train(model: Net, loader: DataLoader, optimizer, accelerator: Accelerator) -> None",
+        ),
+        (
+            "train(model: Net, loader: DataLoader, optimizer, device) -> None",
             "train(model: Net, loader: DataLoader, optimizer, accelerator) -> None",
         ),
         (
@@ -131,11 +135,11 @@ def test_without_a_device_parameter_there_is_one_more(
         ),
         (
             "train(model: Net, loader: DataLoader, optimizer: object, device: object = None)",
-            "train(model: Net, loader: DataLoader, optimizer: object, accelerator=None)",
+            "train(model: Net, loader: DataLoader, optimizer: object, accelerator: Accelerator)",
         ),
     ],
 )
-def test_it_has_a_type_where_all_other_parameters_have_one(signature: str, after: str) -> None:
+def test_it_has_a_type_where_the_device_or_all_other_parameters_have_one(signature: str, after: str) -> None:
     text = trains(signature, "train(model, loader, optimizer, device)")
     assert changes(text, "def train(") == [(f"def {signature}:", f"def {after}:")]
 

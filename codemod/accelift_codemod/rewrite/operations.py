@@ -266,19 +266,17 @@ def _keyword(node: Any, edit: Edit, parenthesize: bool) -> Node:
 
 
 def _parsed_parameter(code: str) -> cst.Param:
-    """A parameter, perhaps with an annotation: `accelerator: Accelerator`."""
+    """A parameter, perhaps with an annotation or a default: `accelerator: Accelerator`, `accelerator=None`."""
+    function = cast(cst.Lambda, _expression(f"lambda {code}: 0")) if ":" not in code else None
+    if function is not None:
+        return function.params.params[0]
     name, _, annotation = code.partition(": ")
-    return cst.Param(cst.Name(name), cst.Annotation(_expression(annotation)) if annotation else None)
+    return cst.Param(cst.Name(name), cst.Annotation(_expression(annotation)))
 
 
 def _parameter(node: Any, edit: Edit, parenthesize: bool) -> Node:
     new = _parsed_parameter(edit.code)
-    changes: dict[str, Any] = {"name": new.name, "annotation": new.annotation}
-    if node.default is not None:  # the default of what it was before
-        changes["default"] = cst.Name("None")
-    if node.default is not None and node.annotation is not None and new.annotation is None:
-        changes["equal"] = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-    return cast(Node, node.with_changes(**changes))
+    return cast(Node, new.with_changes(comma=node.comma, whitespace_after_param=node.whitespace_after_param))
 
 
 def _add_parameter(node: Any, edit: Edit, parenthesize: bool) -> Node:

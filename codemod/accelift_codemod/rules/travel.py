@@ -10,7 +10,6 @@ from accelift_codemod.devices import texts as device_texts
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function
 from accelift_codemod.facts.device_variables import DeviceVariable
-from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import is_remark
 from accelift_codemod.plan import TYPED, Edit, Finding, Operation
 from accelift_codemod.reach.passages import Passage
@@ -146,11 +145,22 @@ train(model, accelerator, loader)
 
 
 def _parameter(draft: Draft, function: Function, replaced: ast.arg | None = None) -> str:
-    """The accelerator as a parameter: with its type, where that of every other one is told."""
+    """The accelerator as a parameter: with its type, where what it takes the place of has one, or every other one.
+
+    All calls give it, so it has no default but behind parameters that have one.
+    """
     name = draft.blueprint.accelerator
+    if replaced is not None and _is_behind_defaults(function, replaced):
+        return f"{name}=None"
     own = function.args.args[1:] if draft.facts.resolver.is_method(function) else function.args.args
     parameters = [*own, *function.args.kwonlyargs]
     others = [p for p in parameters if p is not replaced] or parameters
     told = bool(others) and all(p.annotation is not None for p in others)
-    absent = replaced is not None and default(function, replaced) is not None  # it may be None
-    return f"{name}{TYPED}" if told and not absent and "Accelerator" not in draft.facts.bound else name
+    told = told or (replaced is not None and replaced.annotation is not None)
+    return f"{name}{TYPED}" if told and "Accelerator" not in draft.facts.bound else name
+
+
+def _is_behind_defaults(function: Function, parameter: ast.arg) -> bool:
+    """Whether a parameter has to have a default, as one before it has."""
+    positional = function.args.args
+    return parameter in positional and positional.index(parameter) > len(positional) - len(function.args.defaults)
