@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from accelift_codemod.facts import torch_ops
-from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import (
     along,
-    around,
     choosing,
-    derived,
     distributions,
     each,
     entries,
     last_dimensions,
     loss_options,
     losses,
-    made_objects,
     making,
     operations,
-    pretrained,
     products,
     spelled,
     unfollowed,
     vectorised,
     views,
-    wrapped,
 )
 from accelift_codemod.facts.layout.algebra import (
     FIXED,
@@ -40,36 +35,38 @@ from accelift_codemod.facts.layout.algebra import (
     Shape,
     handed_on,
     item,
-    join,
     written_out,
 )
+from accelift_codemod.facts.layout.own_calls import OwnCalls
 from accelift_codemod.facts.signatures import argument
 from accelift_codemod.facts.tensor_types import type_names
 from accelift_codemod.facts.values import Role, Values
 
-if TYPE_CHECKING:
-    from accelift_codemod.facts.layout.interpreter import Layouts
-
 _CALLS_WITH = ("torch.func.functional_call", "torch.nn.utils.stateless.functional_call")  # other parameters
 _MOVES = frozenset({"to", "cuda", "cpu", "float", "double"})
-_NUMBERS = ("math.", "numpy.")
-# Verbs that give what is that of all processes.
-_JOINS = frozenset("gather gather_for_metrics reduce batch_mean broadcast all_gather".split())
 # What deals each thing with others.
 _TUPLES = frozenset(f"itertools.{name}" for name in "combinations permutations product pairwise accumulate".split())
 _NORMS = ("torch.linalg.norm", "torch.linalg.vector_norm")
 _OF_SAMPLES = (Layout.ROWS, Layout.STATES)  # in the first dimension, or in the second
 
 
-class Calls:
-    """Reads the calls of code that is interpreted."""
+@dataclass(frozen=True)
+class _Asked:
+    """A call that is read: spelled out, the function as it is written, and the layouts of all that it is given."""
 
-    def __init__(self, layouts: Layouts) -> None:
-        self.layouts = layouts
-        self.objects = layouts.objects
-        self.resolver = layouts.resolver
-        self.index = layouts.index
-        self._running: set[ast.Lambda] = set()
+    call: ast.Call
+    func: ast.expr
+    qualified: str | None
+    arguments: list[Shape]
+    keywords: dict[str, Shape]
+    everything: list[Shape]
+    env: Environment
+    frame: Frame
+    receivers: list[Shape]  # those of methods are put here as they are read
+
+
+class Calls(OwnCalls):
+    """Reads the calls of code that is interpreted."""
 
     def read(self, call: ast.Call, env: Environment, frame: Frame) -> Shape:
         """The layout of what a call gives; what it changes where it is, is noted."""
@@ -93,36 +90,71 @@ class Calls:
         keywords = self._keywords(call, env, frame)
         everything = [*arguments, *keywords.values()]
         seen[0].extend(everything)
+        asked = _Asked(call, func, qualified, arguments, keywords, everything, env, frame, seen[1])
+        for step in (
+            self._of_products,
+            self._of_pairs,
+            self._mapped_over,
+            self._of_ranks,
+            self._of_distributions,
+            self._of_python,
+            self._made,
+            self._of_torch,
+            self._of_builtins,
+            self._of_methods,
+        ):
+            value = step(asked)
+            if value is not None:
+                return value
+        return self._called(call, arguments, keywords, env, frame)
+
+    # ---- what a call may be, in this order; None where it is something else
+
+    def _of_products(self, asked: _Asked) -> Shape | None:
+        """One number, and products of tensors."""
+        call, qualified, env, frame = asked.call, asked.qualified, asked.env, asked.frame
         if self._is_one_number(call, qualified):
             return Layout.ZERO
         factors = products.factors(call, qualified)
-        if factors is not None and products.squares(*factors):
+        if factors is None:
+            return None
+        if products.squares(*factors):
             if self.layouts.read(factors[0], env, frame) not in FIXED:
                 return Layout.MIXED
-        if factors is not None and self.layouts.one_for_each(
-            [self.layouts.read(f, env, frame) for f in factors], factors
-        ):
+        if self.layouts.one_for_each([self.layouts.read(f, env, frame) for f in factors], factors):
             return Layout.ROWS
-        if factors is not None and products.is_batched(call, qualified):
+        if products.is_batched(call, qualified):
             layouts = {self.layouts.read(f, env, frame) for f in factors}
             if Layout.ROWS in layouts and layouts <= {Layout.ROWS, *FIXED}:
                 return Layout.ROWS
             if Layout.COLUMNS in layouts and all(self.layouts.read(f, env, frame) not in FIXED for f in factors):
                 return Layout.MIXED  # `torch.bmm(z[None], z.t()[None])`
+        return None
+
+    def _of_pairs(self, asked: _Asked) -> Shape | None:
+        """What sets samples against each other, and the mean of that."""
+        call, qualified, env, frame = asked.call, asked.qualified, asked.env, asked.frame
         averaged = products.whole_mean(call, qualified)
         if averaged is not None and self.layouts.read(averaged, env, frame) is Layout.UNKNOWN:
             chosen = self.layouts.choosing
             if chosen.is_statistic(averaged) or chosen.is_foreign(averaged) or self._pairs(averaged, env, frame):
                 return Layout.UNKNOWN
-        compares = (qualified or "").startswith("torch.") or self.resolver.only(func, Role.LOSS)
+        compares = (qualified or "").startswith("torch.") or self.resolver.only(asked.func, Role.LOSS)
         if compares and len(call.args) > 1 and self.layouts.neighbours(call.args[0], call.args[1], env, frame):
             return Layout.MIXED
         sides = spelled.set_against(self.resolver, call, qualified)
-        if sides is not None and self.layouts.crossed(*sides, env, frame):
-            return Layout.MIXED
-        made_by = vectorised.mapping(self.layouts, func)
-        if made_by is not None:
-            return vectorised.mapped(self.layouts, made_by, call, arguments, env, frame)
+        return Layout.MIXED if sides is not None and self.layouts.crossed(*sides, env, frame) else None
+
+    def _mapped_over(self, asked: _Asked) -> Shape | None:
+        """What `vmap` maps over the samples."""
+        made_by = vectorised.mapping(self.layouts, asked.func)
+        if made_by is None:
+            return None
+        return vectorised.mapped(self.layouts, made_by, asked.call, asked.arguments, asked.env, asked.frame)
+
+    def _of_ranks(self, asked: _Asked) -> Shape | None:
+        """What ranks the samples, and takes them in that order."""
+        call, qualified, env, frame = asked.call, asked.qualified, asked.env, asked.frame
         ranked = self.layouts.choosing.ranked(call, qualified or "")
         if ranked is not None and self.layouts.read(ranked, env, frame) in (Layout.ROWS, Layout.PICKED):
             return (Layout.MIXED, Layout.MIXED) if choosing.with_places(call, qualified) else Layout.MIXED
@@ -135,14 +167,20 @@ class Calls:
         numbered = self.layouts.ranks.numbered(call)
         if numbered is not None and self.layouts.read(numbered, env, frame) in (Layout.ROWS, Layout.PICKED):
             return Layout.MIXED
-        likely = distributions.probability(self.layouts, call, env, frame)
+        return None
+
+    def _of_distributions(self, asked: _Asked) -> Shape | None:
+        """Probabilities, and sequences that are packed."""
+        likely = distributions.probability(self.layouts, asked.call, asked.env, asked.frame)
         if likely is not None:
             return likely
-        packed = self.layouts.choosing.packs(call, qualified or "", everything)
-        if packed is not None:
-            return packed
+        return self.layouts.choosing.packs(asked.call, asked.qualified or "", asked.everything)
+
+    def _of_python(self, asked: _Asked) -> Shape | None:
+        """Numbers that count up, and what Python's own modules make of the samples."""
+        call, qualified, arguments, env, frame = asked.call, asked.qualified, asked.arguments, asked.env, asked.frame
         if qualified == "torch.arange" and any(self._counts_on(a, env, frame) for a in call.args[:2]):
-            if all(e in (Layout.COUNT, *FIXED) or e is Layout.UNKNOWN for e in everything):
+            if all(e in (Layout.COUNT, *FIXED) or e is Layout.UNKNOWN for e in asked.everything):
                 return Layout.PLACES
         if qualified in _TUPLES and self._deals_samples(call, env, frame):
             return Layout.MIXED
@@ -150,87 +188,110 @@ class Calls:
             return Layout.MEAN if qualified.endswith("mean") and arguments[0] is Layout.ROWS else Layout.MIXED
         if qualified == "collections.Counter" and arguments in ([Layout.ROWS], [Layout.BATCH]):
             return Layout.SUM  # for each class
-        made = making.array(qualified, arguments, keywords) if qualified is not None else None
+        return None
+
+    def _made(self, asked: _Asked) -> Shape | None:
+        """Tensors and arrays that are told a size or numbers."""
+        qualified, arguments = asked.qualified, asked.arguments
+        made = making.array(qualified, arguments, asked.keywords) if qualified is not None else None
         if made is None and qualified is not None:
-            made = making.statistic(qualified, call, arguments)
+            made = making.statistic(qualified, asked.call, arguments)
         if made is not None:
             return made
-        if type_names(self.resolver, func):
-            return making.legacy_tensor(arguments)
-        if qualified is not None and qualified.startswith("torch"):
-            name = torch_ops.out_of_place(qualified.rpartition(".")[2])
-            if qualified == "torch.autograd.grad":
-                return self._gradient(call, env, frame)
-            if qualified in _CALLS_WITH and Layout.MIXED in everything:
-                return Layout.MIXED
-            if qualified == "torch.autograd.Variable":
-                return arguments[0] if arguments else Layout.UNKNOWN
-            if qualified.startswith("torch.nn.functional.") and name in torch_ops.FUNCTIONAL_LOSSES:
-                told = loss_options.spelled_out(self.resolver, call)
-                return losses.functional_loss(told, name, views.told(self.index, everything), self.layouts.marked)
-            home = qualified.rpartition(".")[0]
-            matrices = home in ("torch.linalg", "torch.fft") and name in last_dimensions.OF_DIMENSIONS
-            if matrices or home in ("torch", "torch.nn.functional", "torch.special"):
-                rank = self._rank(name, call.args[0] if call.args else None)
-                return operations.operation(name, self._along(name, call, 1), arguments, keywords, 1, rank)
-            if qualified in _NORMS:
-                return operations.operation("vector_norm", self._along("norm", call, 1), arguments, keywords, 1)
+        return making.legacy_tensor(arguments) if type_names(self.resolver, asked.func) else None
+
+    def _of_torch(self, asked: _Asked) -> Shape | None:
+        """Functions of torch."""
+        call, qualified, arguments, env, frame = asked.call, asked.qualified, asked.arguments, asked.env, asked.frame
+        if qualified is None or not qualified.startswith("torch"):
+            return None
+        name = torch_ops.out_of_place(qualified.rpartition(".")[2])
+        if qualified == "torch.autograd.grad":
+            return self._gradient(call, env, frame)
+        if qualified in _CALLS_WITH and Layout.MIXED in asked.everything:
+            return Layout.MIXED
+        if qualified == "torch.autograd.Variable":
+            return arguments[0] if arguments else Layout.UNKNOWN
+        if qualified.startswith("torch.nn.functional.") and name in torch_ops.FUNCTIONAL_LOSSES:
+            told = loss_options.spelled_out(self.resolver, call)
+            return losses.functional_loss(told, name, views.told(self.index, asked.everything), self.layouts.marked)
+        home = qualified.rpartition(".")[0]
+        matrices = home in ("torch.linalg", "torch.fft") and name in last_dimensions.OF_DIMENSIONS
+        if matrices or home in ("torch", "torch.nn.functional", "torch.special"):
+            rank = self._rank(name, call.args[0] if call.args else None)
+            return operations.operation(name, self._along(name, call, 1), arguments, asked.keywords, 1, rank)
+        if qualified in _NORMS:
+            return operations.operation("vector_norm", self._along("norm", call, 1), arguments, asked.keywords, 1)
+        return None
+
+    def _of_builtins(self, asked: _Asked) -> Shape | None:
+        """Functions that Python has built in, and what is drawn from an iterator."""
+        call, func, arguments, env, frame = asked.call, asked.func, asked.arguments, asked.env, asked.frame
         builtin = self.resolver.builtin(func)
         if builtin == "next" or (isinstance(func, ast.Attribute) and func.attr in ("next", "__next__")):
             drawn = self._next_of(self.resolver.values(call))
             if drawn is not Layout.CONST:
                 return drawn
-        if builtin == "dict" and "**" not in keywords and all(isinstance(a, Record) for a in arguments):
-            return entries.updated(Record.of({}), arguments, keywords)
+        if builtin == "dict" and "**" not in asked.keywords and all(isinstance(a, Record) for a in arguments):
+            return entries.updated(Record.of({}), arguments, asked.keywords)
         if builtin == "map" and len(call.args) == 2 and isinstance(call.args[0], ast.Lambda):
             return self._mapped(call.args[0], call.args[1], env, frame)
         if builtin == "sum" and len(call.args) == 1:  # what `list(each)` goes through
             arguments = [self.layouts.read(each.gone_through(self.layouts, call.args[0]), env, frame)]
-        if builtin is not None:
-            return operations.builtin(builtin, arguments)
-        if isinstance(func, ast.Attribute):
-            if func.attr == "scale" and self.resolver.only(func.value, Role.SCALER) and arguments:
-                return arguments[0]
-            if isinstance(func.value, ast.Name) and func.value.id == "self" and frame.owner is not None:
-                this = env.get("self")
-                if isinstance(this, Record) and self.resolver.method(frame.owner, func.attr) is not None:
-                    keywords = keywords | {"self": this}
-                return self.layouts.modules.own(func.attr, call, arguments, keywords, frame.owner)
-            if func.attr == "step" and self.resolver.only(func.value, Role.OPTIMIZER):
-                return self._stepped(self.resolver.argument(call, 0, "closure"), env)
-            receiver = self.layouts.read(func.value, env, frame)
-            seen[1].append(receiver)
-            own = isinstance(self.resolver.callee(call), FUNCTIONS)  # a method of an object of the script's
-            if isinstance(receiver, Record) and not own and not self.objects.models(func.value):
-                self.layouts.changes.becomes(receiver, entries.after(receiver, func.attr, call, arguments, keywords))
-                return entries.asked(receiver, func.attr, call, arguments)
-            if isinstance(receiver, Listed):
-                self.layouts.changes.becomes(receiver, entries.grown(receiver, func.attr, call, arguments))
-                if func.attr == "pop":
-                    return item(receiver, 0 if call.args else -1) if receiver else Layout.UNKNOWN
-            if func.attr == "size" and receiver is Layout.ROWS and call.args:
-                if self.layouts.dimensions.later(func.value, call.args[0]):
-                    return Layout.CONST
-            rows = arguments[0][0] if arguments and isinstance(arguments[0], tuple) and arguments[0] else None
-            of_samples = Layout.COUNT in (*arguments[:1], rows)  # so many rows as there are samples: one for each
-            if func.attr in ("view", "reshape") and receiver is Layout.ROWS and not of_samples:
-                if self.layouts.dimensions.regroups(call):
-                    return Layout.UNSURE
-            if func.attr == "repeat" and receiver is Layout.ROWS and self.layouts.dimensions.repeats_later(call):
-                return Layout.ROWS
-            name = torch_ops.out_of_place(func.attr)
-            changes = name != func.attr or name in torch_ops.ADDS_UP
-            if receiver in FIXED and changes and any(e not in FIXED for e in everything):
-                return operations.operation(name, call, [receiver, *arguments], keywords, 0)
-            if not isinstance(receiver, tuple) and receiver not in FIXED:
-                rank = self._rank(name, func.value)
-                return operations.method(name, self._along(name, call, 0), receiver, arguments, keywords, rank)
-            if func.attr in ("repeat", "expand") and receiver in FIXED and arguments[:1] == [Layout.COUNT]:
-                return Layout.ROWS  # the same for each sample
-            fixed = receiver in FIXED and all(written_out(e) in FIXED for e in everything)
-            if fixed and not self.objects.models(func.value):
+        return operations.builtin(builtin, arguments) if builtin is not None else None
+
+    def _of_methods(self, asked: _Asked) -> Shape | None:
+        """Methods: of a gradient scaler, of `self`, of an optimizer, of objects and tensors."""
+        call, func, arguments, keywords = asked.call, asked.func, asked.arguments, asked.keywords
+        if not isinstance(func, ast.Attribute):
+            return None
+        if func.attr == "scale" and self.resolver.only(func.value, Role.SCALER) and arguments:
+            return arguments[0]
+        if isinstance(func.value, ast.Name) and func.value.id == "self" and asked.frame.owner is not None:
+            this = asked.env.get("self")
+            if isinstance(this, Record) and self.resolver.method(asked.frame.owner, func.attr) is not None:
+                keywords = keywords | {"self": this}
+            return self.layouts.modules.own(func.attr, call, arguments, keywords, asked.frame.owner)
+        if func.attr == "step" and self.resolver.only(func.value, Role.OPTIMIZER):
+            return self._stepped(self.resolver.argument(call, 0, "closure"), asked.env)
+        receiver = self.layouts.read(func.value, asked.env, asked.frame)
+        asked.receivers.append(receiver)
+        own = isinstance(self.resolver.callee(call), FUNCTIONS)  # a method of an object of the script's
+        if isinstance(receiver, Record) and not own and not self.objects.models(func.value):
+            self.layouts.changes.becomes(receiver, entries.after(receiver, func.attr, call, arguments, keywords))
+            return entries.asked(receiver, func.attr, call, arguments)
+        if isinstance(receiver, Listed):
+            self.layouts.changes.becomes(receiver, entries.grown(receiver, func.attr, call, arguments))
+            if func.attr == "pop":
+                return item(receiver, 0 if call.args else -1) if receiver else Layout.UNKNOWN
+        return self._of_tensor(asked, func, receiver)
+
+    def _of_tensor(self, asked: _Asked, func: ast.Attribute, receiver: Shape) -> Shape | None:
+        """Methods of tensors."""
+        call, arguments, everything = asked.call, asked.arguments, asked.everything
+        if func.attr == "size" and receiver is Layout.ROWS and call.args:
+            if self.layouts.dimensions.later(func.value, call.args[0]):
                 return Layout.CONST
-        return self._called(call, arguments, keywords, env, frame)
+        rows = arguments[0][0] if arguments and isinstance(arguments[0], tuple) and arguments[0] else None
+        of_samples = Layout.COUNT in (*arguments[:1], rows)  # so many rows as there are samples: one for each
+        if func.attr in ("view", "reshape") and receiver is Layout.ROWS and not of_samples:
+            if self.layouts.dimensions.regroups(call):
+                return Layout.UNSURE
+        if func.attr == "repeat" and receiver is Layout.ROWS and self.layouts.dimensions.repeats_later(call):
+            return Layout.ROWS
+        name = torch_ops.out_of_place(func.attr)
+        changes = name != func.attr or name in torch_ops.ADDS_UP
+        if receiver in FIXED and changes and any(e not in FIXED for e in everything):
+            return operations.operation(name, call, [receiver, *arguments], asked.keywords, 0)
+        if not isinstance(receiver, tuple) and receiver not in FIXED:
+            rank = self._rank(name, func.value)
+            return operations.method(name, self._along(name, call, 0), receiver, arguments, asked.keywords, rank)
+        if func.attr in ("repeat", "expand") and receiver in FIXED and arguments[:1] == [Layout.COUNT]:
+            return Layout.ROWS  # the same for each sample
+        fixed = receiver in FIXED and all(written_out(e) in FIXED for e in everything)
+        return Layout.CONST if fixed and not self.objects.models(func.value) else None
+
+    # ---- what the steps ask
 
     def _keywords(self, call: ast.Call, env: Environment, frame: Frame) -> dict[str, Shape]:
         """The layouts of arguments by name; of a mapping whose entries are not known, by `**`."""
@@ -316,111 +377,6 @@ class Calls:
         self.layouts.run(target.body, dict(env), frame)
         return Layout.CONST if frame.returned is Layout.SUM else frame.returned or Layout.UNKNOWN
 
-    def network(self, call: ast.Call) -> ast.expr:
-        """What a call runs: of `model.forward(x)`, the network."""
-        func = call.func
-        plain = isinstance(func, ast.Attribute) and func.attr == "forward" and self.resolver.callee(call) is None
-        return func.value if plain else func  # type: ignore[attr-defined]
-
-    def _made_with(self, made: ast.Call, env: Environment, frame: Frame) -> dict[str, Shape]:
-        """What a loss of torch is made with where it is called at once: `nn.BCELoss(weight=w)(out, y)`."""
-        if not self.resolver.only(made, Role.LOSS) or self.resolver.qualified(made.func) is None:
-            return {}
-        told = {
-            k.arg: self.layouts.read(k.value, env, frame) for k in made.keywords if k.arg in ("weight", "pos_weight")
-        }
-        return {name: layout for name, layout in told.items() if layout not in FIXED}
-
-    def _lambda(self, func: ast.expr) -> ast.Lambda | None:
-        """The one lambda that a variable is."""
-        bindings = self.resolver.bindings(func) if isinstance(func, ast.Name) else []
-        value = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
-        plain = isinstance(value, ast.Lambda) and bindings[0].how is How.ASSIGN
-        return value if plain and isinstance(value, ast.Lambda) else None
-
-    def _computed(self, function: ast.Lambda, env: Environment, frame: Frame) -> Shape:
-        """What a lambda gives; one that calls itself is not followed."""
-        if function in self._running:
-            return Layout.UNKNOWN
-        self._running.add(function)
-        try:
-            return self.layouts.read(function.body, env, frame)
-        finally:
-            self._running.remove(function)
-
-    def _called(
-        self, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], env: Environment, frame: Frame
-    ) -> Shape:
-        """A call of a model, a loss, or a function of the script."""
-        everything = [*arguments, *keywords.values()]
-        cls = self.index.enclosing_class(call) if derived.is_super(self.resolver, call) else None
-        if cls is not None and self.resolver.callee(call) is None and self.resolver.class_role(cls) is Role.LOSS:
-            return self.layouts.modules.derived(cls, everything)
-        func = self.network(call)
-        values = self.resolver.values(func)
-        answer = pretrained.returned(values, arguments, keywords)
-        if answer is not None:
-            return answer
-        models = [v for v in values if v.role is Role.LOSS or self.objects.is_model(v)]
-        models = models if values else self.layouts.modules.submodules.of(func)
-        if models and len(models) >= len(values):
-            if arguments[:1] == [Layout.ROWS] and self.layouts.modules.along_samples(models, call):
-                return Layout.MIXED
-            made = self._made_with(func, env, frame) if isinstance(func, ast.Call) else {}
-            layouts = [self.layouts.modules.forward(v, arguments, keywords | made) for v in models]
-            joined = layouts[0]
-            for other in layouts[1:]:
-                joined = join(joined, other)
-            return joined
-        target = self.resolver.callee(call)
-        short = self._lambda(call.func)
-        if short is not None and len(call.args) == len(short.args.args) and not call.keywords:
-            names = [parameter.arg for parameter in short.args.args]
-            here = env if self.index.function(short) is self.index.function(call) else {}  # of others it knows nothing
-            return self._computed(short, here | dict(zip(names, arguments, strict=True)), frame)
-        held = made_objects.holding(self.resolver, call, arguments, keywords)
-        if held is not None:
-            finish = made_objects.finishing(self.resolver, call)
-            if finish is None:
-                return held
-            self.layouts.modules.function(finish, {"self": held}, self.index.enclosing_class(finish))
-            return self.layouts.changes.now(held)
-        if isinstance(target, ast.ClassDef) and made_objects.plain(self.resolver, target):
-            return self._constructed(call, target, env, frame)
-        if isinstance(target, FUNCTIONS) and wrapped.changes_results(self.resolver, target):
-            return Layout.MIXED if Layout.MIXED in everything else Layout.UNKNOWN
-        if isinstance(target, FUNCTIONS):
-            owner = self.index.parents.get(target)
-            given = self.resolver.bind(call, target)
-            changed = dict.fromkeys(self.resolver.kept(target), Layout.UNKNOWN)
-            if given is not None:
-                by_name = {n: self.layouts.read(e, env, frame) for n, e in given.items()}
-                by_name |= around.rest(self.resolver, target, arguments)
-                this = self._object(call.func, env, frame)
-                if isinstance(this, Record):
-                    by_name["self"] = this
-                env.update(changed)
-                if owner in self.resolver.followed and owner not in self.resolver.self_trained:
-                    owner = None  # no module: its attributes are variables
-                cls = owner if isinstance(owner, ast.ClassDef) else None
-                altered: Environment = {}
-                found = self.layouts.modules.function(
-                    target, by_name, cls, around.seen(self.layouts, call, target, env), altered
-                )
-                for name, layout in altered.items():
-                    if name in given:
-                        self.layouts.changes.altered(given[name], layout, env)
-                    elif self.index.scope(call).owner(name) is self.index.scopes[target].owner(name):
-                        env[name] = layout  # `global mean`
-                return found
-            env.update(changed)
-        of_all = isinstance(call.func, ast.Attribute) and call.func.attr in _JOINS
-        if not of_all and (Layout.MIXED in everything or Layout.SHIFTED in everything):
-            return Layout.MIXED
-        plain = not values or (self.resolver.library_function(call.func) or "").startswith(_NUMBERS)
-        fixed = all(e in FIXED or (isinstance(e, Record) and written_out(e) in FIXED) for e in everything)
-        return Layout.CONST if fixed and plain else Layout.UNKNOWN
-
     def _mapped(self, function: ast.Lambda, over: ast.expr, env: Environment, frame: Frame) -> Shape:
         """What `map` gives: what a comprehension would."""
         names = [parameter.arg for parameter in function.args.args]
@@ -428,22 +384,3 @@ class Calls:
             return Layout.UNKNOWN
         each = ast.comprehension(ast.Name(names[0], ast.Store()), over, [], 0)
         return self.layouts.comprehension(ast.GeneratorExp(function.body, [each]), env, frame)
-
-    def _object(self, func: ast.expr, env: Environment, frame: Frame) -> Shape | None:
-        """The object that a method is one of: of `super().encode`, too."""
-        owner = func.value if isinstance(func, ast.Attribute) else None
-        if isinstance(owner, ast.Call) and self.resolver.builtin(owner.func) == "super":
-            return env.get("self")
-        found = self.layouts.read(owner, env, frame) if owner is not None else None
-        kept = self.layouts.modules.kept(self.objects.models(owner)) if owner is not None and found in FIXED else None
-        return kept or found
-
-    def _constructed(self, call: ast.Call, cls: ast.ClassDef, env: Environment, frame: Frame) -> Shape:
-        """The attributes that the constructor of a class sets."""
-        record, constructor = Record.of({}), self.resolver.method(cls, "__init__")
-        given = self.resolver.bind(call, constructor) if constructor is not None else {}
-        if constructor is None or given is None:
-            return record if constructor is None and not call.args else Layout.UNKNOWN
-        by_name = {n: self.layouts.read(e, env, frame) for n, e in given.items()}
-        self.layouts.modules.function(constructor, {**by_name, "self": record}, cls)
-        return self.layouts.changes.now(record)
