@@ -83,6 +83,13 @@ def test_a_fault_shows_in_other_steps_than_a_few(hidden: int, verdict: Verdict) 
     assert parameters(recording(*ours), recording(*apart), shaken) is verdict
 
 
+@pytest.mark.parametrize(("added", "verdict"), [(1.1, Verdict.IDENTICAL), (2.1, Verdict.DIFFERS)])
+def test_a_parameter_that_is_added_later_is_compared(added: float, verdict: Verdict) -> None:
+    """As those are that `optimizer.add_param_group` gives it once they are trained, too."""
+    ours, theirs = (recording(MOVED, (*MOVED, (last, 0.0))) for last in (1.1, added))
+    assert parameters(ours, theirs, None) is verdict
+
+
 def test_what_hardly_moves_is_no_matter() -> None:
     """Of a step that does less than rounding does, nothing is to be told."""
     tiny = ((1.0 + 1e-8, 0.0),)

@@ -153,13 +153,13 @@ def disagreement(converted: Recording, step: int) -> str:
     """A parameter on which the processes do not agree after a step, in words; empty if there is none."""
     steps = [rank.steps[step] for rank in converted.ranks if step < len(rank.steps)]
     first = steps[0]
-    names = converted.main.optimizers[first.optimizer].names
+    optimizer = converted.main.optimizers[first.optimizer]
     for rank, other in enumerate(steps):
         if [values.count for values in first.parameters] != [values.count for values in other.parameters]:
             return ""  # each process has a part of the model
         for index, gap in enumerate(distances(first.parameters, other.parameters)):
             if gap > _ROUNDING:
-                return f"after step {step}, process {rank} has another {names[index]} than process 0"
+                return f"after step {step}, process {rank} has another {optimizer.name(index)} than process 0"
     return ""
 
 

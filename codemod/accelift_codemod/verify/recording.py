@@ -83,6 +83,10 @@ class Optimizer:
     start: tuple[Values, ...]
     settings: tuple[dict[str, str], ...]
 
+    def name(self, index: int) -> str:
+        """The name of a parameter; one that is added after the first step has its place."""
+        return self.names[index] if index < len(self.names) else f"parameter {index}"
+
 
 @dataclass(frozen=True)
 class Batch:

@@ -253,10 +253,14 @@ class _Steps:
     def _parameter_gap(self, step: int) -> _Gap:
         """That of the parameter which is furthest beyond what is allowed for it."""
         ours, theirs = self._pairs[step]
-        names = self._original.main.optimizers[ours.optimizer].names
+        optimizer = self._original.main.optimizers[ours.optimizer]
         tolerance = self._tolerance
         gaps = [
-            _Gap(size, 0.0 if tolerance is None else tolerance.of(step, index), f"{names[index]} by {_size(size)}")
+            _Gap(
+                size,
+                0.0 if tolerance is None else tolerance.of(step, index),
+                f"{optimizer.name(index)} by {_size(size)}",
+            )
             for index, size in enumerate(distances(ours.parameters, theirs.parameters))
         ]
         return max(gaps, key=lambda gap: gap.size / (gap.allowed or _TINY), default=_Gap(0.0, 0.0, ""))
