@@ -46,3 +46,34 @@ def test_what_is_the_same_everywhere_is_not(lines: str) -> None:
 
 def test_a_text_of_a_mean_is_no_mean() -> None:
     assert _said("loss = loss * float(f'{loss.item():.1f}')") == ["LOSS-INBATCH"]
+
+
+CHECK = "def check(value):\n    if value > 1.1:\n        raise ValueError\n\ndef ask(value):\n    check(value)\n"
+CAUGHT = "try:\n    {}\nexcept ValueError:\n    continue"
+
+
+@pytest.mark.parametrize(
+    ("called", "codes"),
+    [
+        (CAUGHT.format("check(loss.item())"), ["COLL-RANKFLOW"]),
+        (CAUGHT.format("ask(loss.item())"), ["COLL-RANKFLOW"]),
+        (CAUGHT.format("check(epoch)"), []),
+        ("check(loss.item())", []),  # the job ends
+    ],
+)
+def test_what_a_function_raises_and_its_callers_catch(called: str, codes: list[str]) -> None:
+    assert findings(script(definitions=CHECK, forward=_LOSS, batch_end=called)) == codes
+
+
+@pytest.mark.parametrize(
+    ("before", "sets", "asked", "codes"),
+    [
+        ("best = None", "if loss.item() < 1:\n    best = epoch", "best is not None", ["COLL-RANKFLOW"]),
+        ("stop = False", "if loss.item() < 1:\n    stop = True", "stop is True", ["COLL-RANKFLOW"]),
+        ("best = None", "if best is None:\n    best = loss.item()", "best is not None", []),
+        ("best = None", "if epoch > 1:\n    best = loss.item()", "best is not None", []),
+    ],
+)
+def test_whether_something_has_been_set(before: str, sets: str, asked: str, codes: list[str]) -> None:
+    text = script(before=before, forward=_LOSS, batch_end=sets, epoch_end=f"if {asked}:\n    break")
+    assert findings(text) == codes

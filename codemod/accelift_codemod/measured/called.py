@@ -15,7 +15,7 @@ from accelift_codemod.facts.tree import own_nodes, walk
 from accelift_codemod.measured.asked import weighs_numbers
 from accelift_codemod.measured.deciding import schedules
 from accelift_codemod.measured.shares import trained
-from accelift_codemod.measured.steering import acts, sets_group, updates
+from accelift_codemod.measured.steering import acts, is_caught, sets_group, updates
 from accelift_codemod.measured.sums import Loop
 from accelift_codemod.measured.switches import switched_by
 from accelift_codemod.measured.updates import changes
@@ -27,8 +27,8 @@ _SIZES = torch_ops.OF_KIND | frozenset("shape size ndim dim ndimension type".spl
 
 @dataclass
 class Decision:
-    """Where a function decides, by what, and what is different then: 'rate', 'leave', 'backward', 'update', 'loss', or
-    only which 'pass' is made."""
+    """Where a function decides, by what, and what is different then: 'rate', 'leave', 'raise', 'backward', 'update',
+    'loss', or only which 'pass' is made."""
 
     place: ast.AST
     by: ast.expr
@@ -214,6 +214,8 @@ def _otherwise(draft: Draft, function: Function, choice: ast.If | ast.While | as
         return "leave"
     if any(isinstance(n, (ast.Break, ast.Continue)) and _in_training(draft, function, n) for n in inside):
         return "leave"
+    if any(isinstance(n, ast.Raise) for n in inside) and is_caught(draft, choice):
+        return "raise"
     if acts(draft, arms, saves=False):
         return "update"
     backwards = [n for n in later if isinstance(n, ast.Call) and draft.facts.loops.is_backward(n)]

@@ -19,7 +19,7 @@ from accelift_codemod.measured import deciding_objects
 from accelift_codemod.measured.counting import RULE
 from accelift_codemod.measured.filling import FILLING, filled, places_kept
 from accelift_codemod.measured.joined_rows import computed_with
-from accelift_codemod.measured.pieces import filled_apart
+from accelift_codemod.measured.pieces import asks_which, filled_apart, set_apart
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import sets_group, steers
 from accelift_codemod.measured.sums import Loop, averaged, reads_after, reads_again, reads_outside, reduced
@@ -49,10 +49,16 @@ def deciding(draft: Draft, node: Loop, names: set[str]) -> dict[str, Read]:
 
 
 def _as_asked(draft: Draft, read: Read, local: set[str]) -> Read:
-    """A read, or the question how much is in what it reads, if processes may have put there more than others."""
-    call = draft.facts.index.parents[read]
-    asks = isinstance(call, ast.Call) and draft.facts.resolver.builtin(call.func) == "len"
-    return call if asks and isinstance(read, ast.Name) and filled_apart(draft, read, local) else read  # type: ignore[return-value]
+    """A read, or the question how much is in what it reads, or whether it is something, if processes may have put there
+    more than others, or some of them nothing."""
+    asked = draft.facts.index.parents[read]
+    if not isinstance(read, ast.Name):
+        return read
+    if isinstance(asked, ast.Call):
+        differs = draft.facts.resolver.builtin(asked.func) == "len" and filled_apart(draft, read, local)
+    else:
+        differs = asks_which(asked) and set_apart(draft, read, local)
+    return asked if differs else read  # type: ignore[return-value]
 
 
 def reads_of_place(draft: Draft, node: Loop, name: str) -> list[Read]:

@@ -40,6 +40,12 @@ from accelift_codemod.plan import Finding, Severity
 _OTHER_MODELS = "so would the update of the model: the processes would end with different ones"
 _OTHER_BATCHES = "some would take a batch that others leave: they go on with parts of different ones"
 _OTHER_LOSSES = "some would train on another loss than others"
+# What the others wait for.
+_WAITING = {
+    "leave": "return before the backward pass",
+    "raise": "raise what is caught elsewhere",
+    "backward": "run the backward pass",
+}
 # What follows where drawn numbers decide.
 _OTHER_TRAINING = "and what trains is decided by them: some would train on one thing while others train on another"
 _OTHER_LAYERS = (
@@ -194,8 +200,7 @@ def decisions_called(draft: Draft, node: Loop, local: set[str]) -> Iterator[Find
         elif one.what == "pass":
             yield from run_apart.waits(draft, one.place, one.by) if weighs_numbers(draft, one.by) else ()
         else:
-            what = "return before the backward pass" if one.what == "leave" else "run the backward pass"
-            yield _waits(draft, one.place, one.by, what)
+            yield _waits(draft, one.place, one.by, _WAITING[one.what])
 
 
 def _waits(draft: Draft, statement: ast.AST, test: ast.expr, what: str) -> Finding:

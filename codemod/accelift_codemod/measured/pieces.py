@@ -62,7 +62,7 @@ def alike(draft: Draft, read: ast.Name, local: set[str], steps: int = _STEPS, ta
     parent = draft.facts.index.parents[read]
     if isinstance(parent, ast.Attribute) and parent.attr in torch_ops.OF_KIND:
         return True
-    if isinstance(parent, ast.Compare) and all(isinstance(op, (ast.Is, ast.IsNot)) for op in parent.ops):
+    if asks_which(parent):
         return _is_set_alike(draft, read, local, steps, taken)
     asks = isinstance(parent, ast.Call) and draft.facts.resolver.builtin(parent.func) == "len"
     if asks and _is_batch_of_parts(draft, read):
@@ -70,6 +70,11 @@ def alike(draft: Draft, read: ast.Name, local: set[str], steps: int = _STEPS, ta
     if asks or (isinstance(parent, _TESTS) and getattr(parent, "test", read) is read):
         return _is_filled_alike(draft, read, local, steps, taken)
     return False
+
+
+def asks_which(node: ast.AST) -> bool:
+    """Whether a node asks only if something is something else: `best is not None`."""
+    return isinstance(node, ast.Compare) and all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops)
 
 
 def filled_apart(draft: Draft, read: ast.Name, local: set[str]) -> bool:
@@ -85,6 +90,13 @@ def filled_apart(draft: Draft, read: ast.Name, local: set[str]) -> bool:
     if any(_differs(a, local) and not as_many(draft, a, local - {read.id}) for c in whole for a in c.args):
         return True
     return any(_is_chosen(draft, change, local, _STEPS, taken) for change in changes)
+
+
+def set_apart(draft: Draft, read: ast.Name, local: set[str]) -> bool:
+    """Whether some processes surely may set a variable that others leave as it is: `if loss < 1: best = epoch`."""
+    owner = draft.facts.index.scope(read).owner(read.id)
+    bindings = owner.bindings.get(read.id, []) if owner is not None else []
+    return any(_is_chosen(draft, b.node, local - {read.id}, _STEPS, {(read.id, False)}) for b in bindings)
 
 
 def _is_set(draft: Draft, read: ast.Name) -> bool:

@@ -177,14 +177,22 @@ def leaving_matters(draft: Draft, leave: ast.Break | ast.Continue, saves: bool) 
 
 
 def _ends(draft: Draft, node: ast.AST) -> bool:
-    """Whether a node ends the process, or raises what the function catches, to go on elsewhere."""
+    """Whether a node ends the process, or raises what is caught, to go on elsewhere."""
     if isinstance(node, ast.Raise):
-        function = draft.facts.index.function(node)
-        around = (p for p in draft.facts.index.ancestors(node) if draft.facts.index.function(p) is function)
-        return any(isinstance(p, ast.Try) and p.handlers for p in around)
+        return is_caught(draft, node)
     if not isinstance(node, ast.Call):
         return False
     return draft.facts.resolver.qualified(node.func) in _EXITS or draft.facts.resolver.builtin(node.func) in _EXITS
+
+
+def is_caught(draft: Draft, node: ast.AST, calls: int = _DEPTH) -> bool:
+    """Whether what is raised at a node is caught, by its function or by those that call it."""
+    function = draft.facts.index.function(node)
+    around = (p for p in draft.facts.index.ancestors(node) if draft.facts.index.function(p) is function)
+    if any(isinstance(p, ast.Try) and p.handlers for p in around):
+        return True
+    sites = draft.facts.resolver.sites(function) if calls and isinstance(function, FUNCTIONS) else ()
+    return any(is_caught(draft, site, calls - 1) for site in sites)
 
 
 def _in_training(draft: Draft, node: ast.Return) -> bool:
