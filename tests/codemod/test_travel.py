@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import TRAINS, added, converted, findings, removed, script, unchanged
+from scripts import FIT, TRAINS, added, converted, findings, removed, script, unchanged
 
 NO_LOOP = {"move": "", "forward": "", "backward": "", "step": ""}
 
@@ -368,3 +368,32 @@ def test_what_a_class_says_of_the_device_of_its_constructor(section: str, descri
     assert "def __init__(self, model, loader, optimizer, accelerator):" in text
     now = "accelerator: the accelerator, which has the device." if described else "device: where."
     assert entry.format(now) in text
+
+
+KEEPS = f"""\
+class Trainer{{head}}:
+    def __init__(self, model, loader, optimizer, device):
+        {{first}}
+        self.model, self.loader, self.optimizer, self.device = model, loader, optimizer, device
+
+{FIT.replace("device", "self.device")}"""
+
+
+@pytest.mark.parametrize(
+    ("head", "first", "kept_first"),
+    [
+        ("", "super().__init__()", False),
+        ("(object)", "super(Trainer, self).__init__()", False),
+        ("(nn.Module)", "super().__init__()", False),
+        ("(Base)", "super().__init__()", True),
+        ("", "self.steps = 0", True),
+    ],
+)
+def test_an_object_keeps_the_accelerator_once_its_base_is_made(head: str, first: str, kept_first: bool) -> None:
+    base = "class Base:\n    def __init__(self):\n        self.steps = 0\n\n\n" if "Base" in head else ""
+    made = "trainer = Trainer(model, loader, optimizer, device)"
+    definitions = base + KEEPS.format(head=head, first=first)
+    text = script(main=True, definitions=definitions, before=made, loop="trainer.fit()", **NO_LOOP)
+    keep = "self.accelerator = accelerator"
+    lines = (keep, first) if kept_first else (first, keep)
+    assert f"accelerator):\n        {lines[0]}\n        {lines[1]}\n" in converted(text)

@@ -69,7 +69,7 @@ train(model, accelerator, loader)
         yield draft.edit(
             _RULE,
             first,
-            Operation.BEFORE,
+            Operation.AFTER if _runs_a_library(draft, cls, first) else Operation.BEFORE,
             "the methods find the accelerator in their object",
             f"{draft.facts.resolver.followed[cls]}.{name} = {name}",
         )
@@ -142,6 +142,19 @@ train(model, accelerator, loader)
                 code,
                 place=place if by_position else None,
             )
+
+
+def _runs_a_library(draft: Draft, cls: ast.AST, statement: ast.stmt) -> bool:
+    """Whether a statement is `super().__init__()` of a class whose bases are Python's and torch's: they run none of its
+    methods, which would find no accelerator yet."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Call(func=base), attr="__init__"))):
+            resolver, bases = draft.facts.resolver, getattr(cls, "bases", [])
+            known = (
+                resolver.builtin(b) == "object" or (resolver.qualified(b) or "").startswith("torch.") for b in bases
+            )
+            return resolver.builtin(base) == "super" and all(known)
+    return False
 
 
 def _parameter(draft: Draft, function: Function, replaced: ast.arg | None = None) -> str:
