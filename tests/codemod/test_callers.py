@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from textwrap import dedent, indent
+
 import pytest
-from scripts import converted, findings, unchanged
+from scripts import converted, findings, script, unchanged
 
 SCRIPT = """\
 import copy
@@ -143,22 +145,23 @@ class Net(nn.Linear):
 
 
 @pytest.mark.parametrize(
-    ("other", "reached"),
+    ("other", "reached", "told"),
     [
-        ("pass", False),
-        ("torch.save(Net.pack(model.module, 1), 'b.pt')", False),
-        ("torch.save(Net.pack(model, 1), 'b.pt')", True),
-        ("torch.save(Net.pack(model.module if x is None else model, 1), 'b.pt')", True),
+        ("pass", False, False),
+        ("torch.save(Net.pack(model.module, 1), 'b.pt')", False, False),
+        ("torch.save(Net.pack(model, 1), 'b.pt')", False, True),
+        ("torch.save(Net.pack(model.module if x is None else model, 1), 'b.pt')", True, True),
     ],
 )
-def test_what_callers_take_out_of_its_wrapper_is_not_unwrapped_again(other: str, reached: bool) -> None:
+def test_what_callers_take_out_of_its_wrapper_is_not_unwrapped_again(other: str, reached: bool, told: bool) -> None:
     used = f"torch.save(Net.pack(model.module, 0), 'a.pt')\n        {other}"
     wrapped = text(cls=BARE, used=used).replace("nn.Linear(4, 2).to(device)", "nn.DataParallel(Net(4, 2)).to(device)")
     output = converted(wrapped)
     assert "Net.pack(accelerator.unwrap_model(model), 0" in output
     assert ('"width": accelerator.unwrap_model(net).in_features' in output) == reached
     assert ("def pack(net, epoch):" in output) != reached
-    assert ("CKPT-KEYS" in findings(wrapped)) == reached
+    assert ("CKPT-KEYS" in findings(wrapped)) == told
+    assert output.count("Net.pack(accelerator.unwrap_model(model), ") == (1 if reached or other == "pass" else 2)
 
 
 def test_a_network_that_an_object_calls_its_module_is_unwrapped() -> None:
@@ -177,3 +180,45 @@ def save(net):
     wrapped = wrapped.replace("Held(device).to(device)", "Held(device)").replace("model", "held.module")
     wrapped = wrapped.replace("def look(held.module, ", "def look(net, ").replace("return held.module(", "return net(")
     assert '"width": accelerator.unwrap_model(net).in_features' in converted(wrapped)
+
+
+def handed(body: str, used: str = "ask(model)", **slots: str) -> str:
+    """A script whose `main()` hands the prepared model to a function."""
+    definitions = f"def ask(net, x=None):\n{indent(dedent(body), '    ')}"
+    return script(main=True, definitions=definitions, epoch_end=used, **slots)
+
+
+@pytest.mark.parametrize(
+    ("body", "used"),
+    [
+        ("return net.layer", "ask(model)"),
+        ("return net.layer, net.state_dict()", "ask(net=model)"),
+        ("net.eval()\nprint(net.layer)", "ask(model)"),
+        ("net.load_state_dict(torch.load('a.pt'))", "ask(model)"),
+        ("with torch.no_grad():\n    return net(x), net.layer", "ask(model, x)"),
+    ],
+)
+def test_the_caller_unwraps_for_a_function_without_another_use_for_the_accelerator(body: str, used: str) -> None:
+    after = converted(handed(body, used))
+    assert f"        {used.replace('model', 'accelerator.unwrap_model(model)')}\n" in after
+    assert "def ask(net, x=None):" in after and "unwrap_model(net)" not in after
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "net.eval()\nreturn net.layer, net",  # which the caller may go on with
+        "net.layer.note = 1\nreturn net(x).sum()",  # with gradients
+        "torch.save(net.state_dict(), 'a.pt')\nreturn net.layer",
+        "summary(net)\nreturn net.layer",
+    ],
+)
+def test_a_function_gets_the_accelerator_where_it_has_another_use_for_it_or_the_wrapper(body: str) -> None:
+    slots = {"from_imports": "from torchsummary import summary"}
+    after = converted(handed(body, "out = ask(model, x)", **slots))
+    assert "out = ask(model, accelerator, x)" in after and "accelerator.unwrap_model(net).layer" in after
+
+
+def test_a_function_finds_the_accelerator_among_its_globals() -> None:
+    text = script(definitions="def ask(net):\n    return net.layer", epoch_end="ask(model)")
+    assert "    ask(model)\n" in converted(text) and "accelerator.unwrap_model(net).layer" in converted(text)

@@ -250,7 +250,9 @@ def test_device_as_a_parameter_becomes_the_accelerator(folder: Path, annotated: 
     body = body.replace("optimizer, device)\n", "optimizer, device)\n").replace("Net()", "Net().to(device)")
     write({"train.py": body, "engine.py": engine, "model.py": MODEL})
     found = outputs("train.py")
-    assert found["engine.py"] == LIFTED_ENGINE
+    head, definition = LIFTED_ENGINE.split("\n\n\n")
+    typed = f"{head}\nfrom accelift import Accelerator\n\n\n{definition.replace('accelerator):', 'accelerator: Accelerator):')}"
+    assert found["engine.py"] == (typed if annotated else LIFTED_ENGINE)
     assert found["train.py"].endswith("train(model, loader, optimizer, accelerator)\n")
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
+from functools import cached_property
 
+from accelift_codemod.blueprint.rebinding import is_bare
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, How
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.plan import Need
 
 # What the wrapper and the model answer alike; and what they answer with themselves.
 _ALIKE = frozenset({"parameters", "buffers", "zero_grad", "training"})
@@ -45,11 +48,37 @@ class Callers:
         return (function, bindings[0].name) if isinstance(function, FUNCTIONS) and self._is_apart(function) else None
 
     def _is_apart(self, function: Function) -> bool:
-        """Whether a function is a method of objects that are not followed, or one that other files call, too."""
+        """Whether a function is a method of objects that are not followed, one that other files call, too, or one that
+        has no other use for the accelerator than to unwrap models."""
         if function.name in self.draft.facts.wanted:
             return self.index.scope(function).is_module
         of_class = isinstance(self.index.parents.get(function), ast.ClassDef)
-        return of_class and self.resolver.instance(function) is None and not self.draft.facts.stands_alone(function)
+        if of_class and self.resolver.instance(function) is None and not self.draft.facts.stands_alone(function):
+            return True
+        needed = self._owner(function) in self._users or self._is_given_devices(function) or self._finds(function)
+        return not needed
+
+    def _finds(self, function: Function) -> bool:
+        """Whether a function finds the accelerator among its globals."""
+        anchors = [group.anchor for group in self.draft.blueprint.groups]
+        here = self.draft.facts.same_file
+        return any(self.index.function(a) is None and here(a, function) for a in anchors if a is not None)
+
+    @cached_property
+    def _users(self) -> frozenset[ast.AST | None]:
+        """The functions, and the classes with methods, that use the accelerator for something else."""
+        nodes = (e.node for e in self.draft.edits if e.need is Need.STRONG and e.node not in self.unwrapped)
+        return frozenset(self._owner(self.index.function(node)) for node in nodes if node is not None)
+
+    def _owner(self, function: Function | None) -> ast.AST | None:
+        """The class of a method, or else the function, that has the accelerator for it."""
+        cls = self.index.parents.get(function) if function is not None else None
+        return cls if isinstance(cls, ast.ClassDef) else function
+
+    def _is_given_devices(self, function: Function) -> bool:
+        """Whether a call hands a device to a function, which has the accelerator in its place."""
+        given = (self.resolver.bind(call, function) or {} for call in self.resolver.sites(function))
+        return any(self.draft.facts.devices.is_device(argument) for bound in given for argument in bound.values())
 
     def _reach(self, parameter: Parameter, reached: dict[Parameter, None]) -> bool:
         """Whether a parameter may hold the model itself at every call, with all others that this takes."""
@@ -60,7 +89,7 @@ class Callers:
         if not self._all_calls_are_known(function):
             return False
         given = [self.resolver.bind(call, function) for call in self.resolver.sites(function)]
-        if None in given:
+        if None in given or any(isinstance(found.get(name), ast.IfExp) for found in given if found is not None):
             return False
         outer = [self._parameter(found.get(name)) for found in given if found is not None]
         if not any(outer) and not any(found is not None and self._is_wrapped(found.get(name)) for found in given):
@@ -113,7 +142,7 @@ class Callers:
                 argument = (self.resolver.bind(call, function) or {}).get(name)
                 if argument is None or self._parameter(argument) in reached:
                     continue
-                if self._is_wrapped(argument):
+                if self._is_wrapped(argument) and not is_bare(self.resolver, argument):
                     yield argument
 
     def _is_wrapped(self, argument: ast.expr | None) -> bool:
