@@ -121,18 +121,63 @@ def test_the_moves_of_a_batch_go(loop: str, move: str, left: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "move",
+    ("move", "left"),
     [
-        "batch = [t.cuda() for t in batch]\nx, y = picked(batch)",
-        "x, *rest = [t.cuda() for t in batch]\ny = rest[0]",
-        "x, y = picked([t.cuda() for t in batch])",
-        "copy = [t.cuda() for t in batch]\nx, y = copy",
+        ("batch = [t.cuda() for t in batch]\nx, y = picked(batch)", "batch = list(batch)\nx, y = picked(batch)"),
+        ("x, *rest = [t.cuda() for t in batch]\ny = rest[0]", "x, *rest = list(batch)\ny = rest[0]"),
+        ("x, y = picked([t.cuda() for t in batch])", "x, y = picked(list(batch))"),
+        ("x, y = picked(tuple(t.cuda() for t in batch))", "x, y = picked(tuple(batch))"),
+        ("copy = [t.cuda() for t in batch]\nx, y = copy", "copy = list(batch)\nx, y = copy"),
     ],
 )
-def test_a_copy_of_the_batch_that_may_have_to_be_a_list_stays(move: str) -> None:
+def test_a_copy_of_the_batch_that_may_have_to_be_a_list_stays(move: str, left: str) -> None:
     slots = {"loop": "for batch in loader:", "definitions": "def picked(pair):\n    return pair"}
-    kept = move.replace("t.cuda()", "t.to(accelerator.device)")
-    assert converted(script(move=move, **slots)) == lifted(move=kept, **slots)
+    assert converted(script(move=move, **slots)) == lifted(move=left, **slots)
+
+
+def test_a_copy_stays_whole_where_list_is_something_else() -> None:
+    slots = {"loop": "for batch in loader:", "definitions": "def list(pair):\n    return pair"}
+    move = "x, *rest = [t.{} for t in batch]\ny = rest[0]"
+    kept = move.format("to(accelerator.device)")
+    assert converted(script(move=move.format("cuda()"), **slots)) == lifted(move=kept, **slots)
+
+
+DETECTION = """\
+class Samples(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, at):
+        return torch.ones(8), {"labels": torch.tensor(at % 3)}
+
+
+def together(batch):
+    return tuple(zip(*batch))
+
+
+class Detector(Net):
+    def forward(self, images, targets):
+        return F.cross_entropy(self.layer(torch.stack(images)), torch.stack([t["labels"] for t in targets]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("copied", "left"),
+    [
+        ("[{k: v.to(device) for k, v in t.items()} for t in targets]", "[dict(t) for t in targets]"),
+        (
+            "[{str(k): v.to(device) for k, v in t.items()} for t in targets]",
+            "[{str(k): v for k, v in t.items()} for t in targets]",
+        ),
+    ],
+)
+def test_images_and_targets_of_a_detector_are_copied_without_moves(copied: str, left: str) -> None:
+    slots = {"definitions": DETECTION, "data": "data = Samples()", "loop": "for images, targets in loader:"}
+    loader = "loader = DataLoader(data, batch_size=16, shuffle=True, collate_fn=together)"
+    moves = f"images = list(image.to(device) for image in images)\ntargets = {copied}"
+    forward = "optimizer.zero_grad()\nloss = model(images, targets)"
+    text = script(loader=loader, model="model = Detector().to(device)", move=moves, forward=forward, **slots)
+    assert f"    images = list(images)\n        targets = {left}\n" in converted(text)
 
 
 def test_moves_inside_expressions_go() -> None:

@@ -251,7 +251,8 @@ def test_device_as_a_parameter_becomes_the_accelerator(folder: Path, annotated: 
     write({"train.py": body, "engine.py": engine, "model.py": MODEL})
     found = outputs("train.py")
     head, definition = LIFTED_ENGINE.split("\n\n\n")
-    typed = f"{head}\nfrom accelift import Accelerator\n\n\n{definition.replace('accelerator):', 'accelerator: Accelerator):')}"
+    definition = definition.replace("accelerator):", "accelerator: Accelerator):")
+    typed = f"{head}\nfrom accelift import Accelerator\n\n\n{definition}"
     assert found["engine.py"] == (typed if annotated else LIFTED_ENGINE)
     assert found["train.py"].endswith("train(model, loader, optimizer, accelerator)\n")
 

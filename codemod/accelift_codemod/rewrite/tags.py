@@ -25,6 +25,7 @@ _AST_TAGS: dict[type[ast.AST], str] = {
     ast.NamedExpr: "named",
     ast.GeneratorExp: "generator",
     ast.ListComp: "list",
+    ast.DictComp: "dict",
     ast.arg: "parameter",
     ast.alias: "alias",
 }
@@ -41,6 +42,7 @@ _CST_TAGS: dict[type[cst.CSTNode], str | None] = {  # statements are added as th
     cst.NamedExpr: "named",
     cst.GeneratorExp: "generator",
     cst.ListComp: "list",
+    cst.DictComp: "dict",
     cst.Integer: "number",
     cst.Float: "number",
     cst.Imaginary: "number",

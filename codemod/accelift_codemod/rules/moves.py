@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from accelift_codemod.blueprint.rebinding import RETURNS_SELF
+from accelift_codemod.devices import copies
 from accelift_codemod.devices import spelled as spelled_devices
 from accelift_codemod.devices.besides import acts
+from accelift_codemod.devices.copies import text_of
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value, library, position, written
 from accelift_codemod.facts.effects import assignments
@@ -72,7 +74,7 @@ for x, y in loader:
             if acts(draft, move.target):
                 left = self._left(draft, move.call, move.target)
                 yield from [left] if left is not None else []
-            elif self._needless(draft, move) and not self._matters(draft, move) and not draft.relied_on(move.call):
+            elif self._needless(draft, move) and copies.goes(draft, move) and not draft.relied_on(move.call):
                 dropped.setdefault(draft.facts.index.statement(move.call), []).append(move)
             else:
                 yield from self._general(draft, move)
@@ -175,10 +177,13 @@ for x, y in loader:
         if any(identities) and isinstance(statement, ast.Assign) and len(statement.targets) == 1:
             yield draft.edit(_RULE, statement, Operation.UNPAIR, reason, subject=moves[0].receiver)
         for move in moves:
-            copy = self._copy(draft, move)
-            if copy is None:
+            copy, plain = copies.of_batch(draft, move), copies.without(draft, move)
+            if plain is not None:
+                node, text = plain
+                yield draft.edit(_RULE, node, Operation.BECOME, reason, text, subject=move.receiver)
+            elif copy is None:
                 yield draft.edit(_RULE, move.call, Operation.RECEIVER, reason, subject=move.receiver)
-            elif isinstance(self._bound(draft, copy), ast.Name):
+            elif isinstance(copies.bound(draft, copy), ast.Name):
                 yield draft.edit(_RULE, statement, Operation.DROP, reason, subject=move.receiver)
             else:  # unpacked at once
                 whole = draft.facts.index.parents[copy]
@@ -212,71 +217,13 @@ for x, y in loader:
                 found.append(self._copies_dict(inner, bare, target))
             else:
                 plain = isinstance(inner, (ast.Name, ast.Attribute, ast.Subscript))
-                found.append(plain and inner is not None and _text(target) == _text(inner))
+                found.append(plain and inner is not None and text_of(target) == text_of(inner))
         return found
 
-    def _copies_dict(self, node: ast.DictComp, bare: object, target: ast.expr) -> bool:
+    def _copies_dict(self, node: ast.DictComp, bare: Callable[[ast.expr], ast.expr], target: ast.expr) -> bool:
         """`batch = {k: v for k, v in batch.items()}`."""
-        if len(node.generators) != 1 or node.generators[0].ifs:
-            return False
-        generator = node.generators[0]
-        pair = generator.target
-        iterated = generator.iter
-        return (
-            isinstance(pair, ast.Tuple)
-            and len(pair.elts) == 2
-            and _text(pair.elts[0]) == _text(node.key)
-            and _text(pair.elts[1]) == _text(bare(node.value))  # type: ignore[operator]
-            and isinstance(iterated, ast.Call)
-            and isinstance(iterated.func, ast.Attribute)
-            and iterated.func.attr == "items"
-            and _text(iterated.func.value) == _text(target)
-        )
-
-    # ---- copies of a batch
-
-    def _copy(self, draft: Draft, move: Move) -> ast.ListComp | ast.GeneratorExp | None:
-        """The `[t.to(device) for t in batch]` that a move stands in: without it, the batch once more."""
-        node = draft.facts.index.parents.get(move.call)
-        if not isinstance(node, (ast.ListComp, ast.GeneratorExp)) or node.elt is not move.call:
-            return None
-        generator = node.generators[0]
-        named = isinstance(generator.iter, ast.Name) and _text(generator.target) == _text(move.receiver)
-        return node if named and len(node.generators) == 1 and not generator.ifs else None
-
-    def _matters(self, draft: Draft, move: Move) -> bool:
-        """Whether a move makes a copy of the batch that something may want to be a list or a tuple."""
-        copy = self._copy(draft, move)
-        if copy is None:
-            return False
-        target = self._bound(draft, copy)
-        if isinstance(target, (ast.Tuple, ast.List)):
-            return any(isinstance(e, ast.Starred) for e in target.elts)
-        batch = copy.generators[0].iter
-        return not (
-            isinstance(target, ast.Name)
-            and _text(target) == _text(batch)
-            and all(self._as_sequence(draft, n) for n in draft.facts.loads(draft.facts.index.scope(batch), target.id))
-        )
-
-    def _bound(self, draft: Draft, copy: ast.expr) -> ast.expr | None:
-        """What a copy is assigned to, as it is or made a list or a tuple."""
-        parent = draft.facts.index.parents.get(copy)
-        if isinstance(parent, ast.Call) and draft.facts.resolver.builtin(parent.func) in ("list", "tuple"):
-            copy, parent = parent, draft.facts.index.parents.get(parent)
-        single = isinstance(parent, ast.Assign) and parent.value is copy and len(parent.targets) == 1
-        return parent.targets[0] if single and isinstance(parent, ast.Assign) else None
-
-    def _as_sequence(self, draft: Draft, name: ast.Name) -> bool:
-        """Whether a variable is used as any sequence can be: picked from, unpacked, iterated over."""
-        parent = draft.facts.index.parents.get(name)
-        if isinstance(parent, ast.Assign):
-            return parent.value is name and all(isinstance(t, (ast.Tuple, ast.List)) for t in parent.targets)
-        if isinstance(parent, ast.Call):
-            return draft.facts.resolver.builtin(parent.func) in ("len", "zip", "enumerate")
-        return isinstance(parent, (ast.For, ast.comprehension, ast.Starred)) or (
-            isinstance(parent, ast.Subscript) and parent.value is name
-        )
+        copied = copies.copied(node, bare(node.value))
+        return copied is not None and text_of(copied) == text_of(target)
 
     # ---- moves that stay
 
@@ -426,14 +373,3 @@ def _handed_moved(draft: Draft, load: ast.expr) -> ast.Call | None:
         node = parents[asked]
     outer = parents.get(node)
     return node if isinstance(node, ast.Call) and isinstance(outer, ast.Call) and node in outer.args else None
-
-
-def _text(node: ast.AST) -> str:
-    """An expression's structure without whether it is read or written."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        return f"{_text(node.value)}.{node.attr}"
-    if isinstance(node, ast.Subscript):
-        return f"{_text(node.value)}[{ast.dump(node.slice)}]"
-    return ast.dump(node)
