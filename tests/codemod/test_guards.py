@@ -62,6 +62,8 @@ def test_what_others_need_or_do_stays_between_them(between: str, name: str, last
         ("import shutil", 'shutil.rmtree("out", ignore_errors=True)'),
         ("import shutil", 'shutil.copyfile("a", "b")'),
         ("import matplotlib.pyplot as plt", 'plt.savefig("a.png")'),
+        ("import matplotlib.pylab as plt", 'plt.imsave("a.png", [[1]])'),
+        ("import pylab", 'pylab.savefig("a.png")'),
         ("import matplotlib.pyplot as plt", "plt.show()"),
         ("import numpy as np", 'np.save("a.npy", np.zeros(3))'),
         ("import torchvision.utils as u", 'u.save_image(torch.zeros(3, 4, 4), "a.png")'),

@@ -285,10 +285,17 @@ _TRANSFORMERS = frozenset(
 )
 
 
+_PYPLOT = ("matplotlib.pylab", "pylab")  # older names of matplotlib.pyplot, with numpy's in it
+
+
 @lru_cache(maxsize=4096)
 def canonical(qualified: str) -> str:
     """The name that a library documents for what lies in a module of its own, too: `torch.optim.adam.Adam`."""
     module, _, name = qualified.rpartition(".")
+    if qualified in _PYPLOT:
+        return "matplotlib.pyplot"
+    if module in _PYPLOT:
+        return f"matplotlib.pyplot.{name}"
     if name == "F" and module.startswith("torch."):  # `from torch.functional import F`
         return "torch.nn.functional"
     if module in _TRANSFORMERS:
