@@ -16,7 +16,7 @@ from accelift_codemod.facts.layout import Environment, Layouts
 from accelift_codemod.facts.layout.algebra import dealt, merge
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.reading import Reading
-from accelift_codemod.facts.signatures import defaulted
+from accelift_codemod.facts.signatures import defaulted, given
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Evidence
 from accelift_codemod.main_process import waiting
@@ -142,6 +142,10 @@ class Draft:
         child, parent = node, cast("ast.AST | None", node)
         while parent is not None:
             for edit in by_node.get(parent, ()):
+                if edit.operation is Operation.DROP_ARGUMENT and edit.place is not None:
+                    if given(cast("ast.Call", parent))[edit.place] is child:
+                        return True
+                    continue
                 if edit.operation in (Operation.DROP, Operation.SWAP, Operation.DROP_ARGUMENT):
                     return True
                 if edit.operation in (Operation.PARAMETER, Operation.DROP_PARAMETER) and parent is not node:

@@ -469,3 +469,24 @@ def test_of_a_choice_whose_arms_are_the_same_now_one_arm_is_left(legacy: str, le
 def test_a_choice_stays_that_does_or_says_more(legacy: str) -> None:
     after = converted(script(model=WRAPS, after=legacy))
     assert "\nelse:" in after and after.count("    s = ") == 2
+@pytest.mark.parametrize(
+    ("signature", "call", "left"),
+    [
+        ("device, loader, model, optimizer", "train('cuda', loader, model, optimizer)", "loader, model, optimizer"),
+        ("loader, model, optimizer, device", "train(loader, model, optimizer, 'cuda')", "loader, model, optimizer"),
+        (
+            "loader, device, model, optimizer",
+            "train(loader, ('cu' 'da'), model, optimizer)",
+            "loader, model, optimizer",
+        ),
+    ],
+)
+def test_a_parameter_goes_whose_argument_is_written_out(signature: str, call: str, left: str) -> None:
+    moves = "        x, y = x.to(device), y.to(device)\n"
+    output = converted(parameter(signature, call, moves))
+    assert f"train({left}, accelerator" in output and "device" not in output.partition("train(")[2].partition(":")[0]
+
+
+def test_one_stays_beside_a_literal() -> None:
+    output = converted(parameter("loader, n, model, optimizer, device", "train(loader, 3, model, optimizer, 'cuda')"))
+    assert "train(loader, 3, model, optimizer, 'cuda'" in output  # nothing has read it

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 from accelift_codemod.draft import Draft, mentioned
 from accelift_codemod.facts.index import FUNCTIONS, Function, How
+from accelift_codemod.facts.signatures import given
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Operation
 
@@ -30,13 +31,21 @@ def dropped(draft: Draft, rule: str, is_pure: Callable[[ast.expr], bool]) -> Ite
             if not _is_lost(draft, function, parameter) or not _is_all_told(draft, function, parameter.arg):
                 continue
             calls = draft.facts.resolver.sites(function)
-            given = [draft.facts.resolver.bind(c, function) for c in calls]
-            values = [(c, bound.get(parameter.arg)) for c, bound in zip(calls, given, strict=True) if bound is not None]
+            binds = [draft.facts.resolver.bind(c, function) for c in calls]
+            values = [(c, bound.get(parameter.arg)) for c, bound in zip(calls, binds, strict=True) if bound is not None]
             told = [(call, value) for call, value in values if value is not None]
-            if len(values) < len(given) or not all(_goes(draft, c, v) and is_pure(v) for c, v in told):
+            if len(values) < len(binds) or not all(_goes(draft, c, v) and is_pure(v) for c, v in told):
                 continue
             yield draft.edit(rule, parameter, Operation.DROP_PARAMETER, _UNREAD)
-            yield from (draft.edit(rule, value, Operation.DROP_ARGUMENT, _UNREAD) for _, value in told)
+            yield from (_without(draft, rule, call, value) for call, value in told)
+
+
+def _without(draft: Draft, rule: str, call: ast.Call, argument: ast.expr) -> Edit:
+    """The edit that takes an argument out of a call: by its place where it is a literal."""
+    if not isinstance(argument, ast.Constant):
+        return draft.edit(rule, argument, Operation.DROP_ARGUMENT, _UNREAD)
+    place = [part.value if isinstance(part, ast.keyword) else part for part in given(call)].index(argument)
+    return draft.edit(rule, call, Operation.DROP_ARGUMENT, _UNREAD, place=place)
 
 
 def reads_all(draft: Draft, function: ast.AST) -> bool:

@@ -52,6 +52,11 @@ def told(call: ast.Call, function: Function | ast.Lambda, bound: bool = False) -
     return bind(said, function, bound) or {}
 
 
+def given(call: ast.Call) -> list[ast.expr | ast.keyword]:
+    """All arguments of a call, as they stand in the source."""
+    return sorted((*call.args, *call.keywords), key=lambda part: (part.lineno, part.col_offset))
+
+
 def argument(call: ast.Call, place: int | None, name: str) -> ast.expr | None:
     """The argument of a library call at a position or by keyword."""
     for keyword in call.keywords:

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from accelift_codemod.facts.signatures import given
+
 _AST_TAGS: dict[type[ast.AST], str] = {
     ast.Name: "name",
     ast.Attribute: "attribute",
@@ -103,7 +105,7 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
         yield from (node.body, node.test, node.orelse)
     elif isinstance(node, ast.Call):
         yield node.func
-        yield from sorted((*node.args, *node.keywords), key=_place)
+        yield from given(node)
     elif isinstance(node, ast.Dict):
         for key, value in zip(node.keys, node.values, strict=True):
             if key is not None:
@@ -126,10 +128,6 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
             yield from node.names
     else:
         yield from ast.iter_child_nodes(node)
-
-
-def _place(node: ast.AST) -> tuple[int, int]:
-    return node.lineno, node.col_offset  # type: ignore[attr-defined]
 
 
 def _arguments(node: ast.arguments) -> Iterator[ast.AST]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import libcst as cst
 
@@ -14,7 +14,8 @@ from accelift_codemod.rewrite.result import CannotRewrite
 from accelift_codemod.rewrite.tags import cst_tag
 
 _PARTS_DROPPED = frozenset({Operation.DROP_NAME, Operation.DROP_ARGUMENT, Operation.DROP_PARAMETER})
-_LATE = {Operation.SURROUND: 1, Operation.UNPAIR: 1, Operation.DROP: 2}  # operations that leave another kind of node
+# Operations that leave another kind of node come later; one that goes by the place of an argument comes first.
+_LATE = {Operation.DROP_ARGUMENT: -1, Operation.SURROUND: 1, Operation.UNPAIR: 1, Operation.DROP: 2}
 
 
 def transform(code: str, tags: Sequence[str], edits: dict[int, list[tuple[Edit, bool]]]) -> str:
@@ -125,9 +126,7 @@ class _Transformer(cst.CSTTransformer):
         for edit, parenthesize in self.hits.get(id(original_node), ()):
             updated = OPERATIONS[edit.operation](updated, self._quoted(edit), parenthesize)
             if edit.operation in _PARTS_DROPPED:
-                part = (
-                    updated.name if edit.operation is Operation.DROP_PARAMETER else updated
-                )  # what others leave as it is
+                part = _dropped(updated, edit)
                 self.dropped[id(part)] = part
         kind = updated.__class__
         if self.dropped and kind in (cst.Import, cst.ImportFrom):
@@ -169,6 +168,13 @@ class _Transformer(cst.CSTTransformer):
         if not (isinstance(statement, cst.ImportFrom) and statement.lpar is not None):
             kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         return statement.with_changes(names=kept)
+
+
+def _dropped(node: Any, edit: Edit) -> cst.CSTNode:
+    """What an edit takes out of what is around it, and what other edits leave as it is."""
+    if edit.operation is Operation.DROP_PARAMETER:
+        return cast(cst.CSTNode, node.name)
+    return cast(cst.CSTNode, node if edit.place is None else node.args[edit.place].value)
 
 
 def _statement_list(updated: Any, original: Any) -> Any:
