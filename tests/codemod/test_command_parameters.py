@@ -131,3 +131,18 @@ def test_a_device_that_nothing_gives_another_stays_what_it_is() -> None:
     text = converted(command('def main(device="cuda"):', "main()", last="evaluate(model, device)"))
     assert "cpu=" not in text
     assert "evaluate(model, device)" in text
+
+
+def test_a_function_that_the_command_line_names() -> None:
+    text = converted(command("def fit(device='cuda'):", "fire.Fire()"))
+    assert MADE in text
+    assert text == converted(command("def fit(device='cuda'):", "fire.Fire(fit)")).replace("Fire(fit)", "Fire()")
+    method = command(
+        "class Fit:\n    @staticmethod\n    def run():\n        fit('cuda')\n\n\ndef fit(device):", "fire.Fire()"
+    )
+    assert "accelerator.backward(loss)" in converted(method)
+
+
+@pytest.mark.parametrize("run", ["fire.Fire(evaluate)", "fire.Fire({'evaluate': evaluate})", "print(fire.Fire)"])
+def test_one_that_it_cannot_name(run: str) -> None:
+    assert unchanged(command("def fit(device='cuda'):", run)).code == "NO-ENTRY"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.facts import signatures
+from accelift_codemod.facts.executed import names_what_it_runs
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.resolve import Resolver
@@ -70,10 +71,14 @@ def _is_run(resolver: Resolver, function: Function) -> bool:
 
 @kept
 def _run(resolver: Resolver, _: ast.AST) -> set[ast.AST]:
-    """All functions that are handed to what runs them by the command line, perhaps several by their names."""
+    """All functions that are handed to what runs them by the command line, perhaps several by their names; all of the
+    file where it may name any."""
     handed = (c.args[0] for c in resolver.index.calls if c.args and resolver.qualified(c.func) in _RUNS)
     names = (n for one in handed for n in (one.values if isinstance(one, ast.Dict) else [one]))
-    return {binding.node for n in names if isinstance(n, ast.Name) for binding in resolver.bindings(n)}
+    found = {binding.node for n in names if isinstance(n, ast.Name) for binding in resolver.bindings(n)}
+    if any(names_what_it_runs(resolver, call) for call in resolver.index.calls):
+        found |= {b.node for bindings in resolver.index.module.bindings.values() for b in bindings}
+    return found
 
 
 def _names(call: ast.Call) -> str:

@@ -1,7 +1,8 @@
 """Which functions running a script may run: those that its module-level code leads to, and commands that train.
 
 An object of a library, or a function that one has decorated, may keep functions to run them by the command line:
-`@app.command()`, and `app()`. Of these, the ones that train count; those that only evaluate are scripts of their own.
+`@app.command()`, and `app()`; `fire.Fire()` runs whichever of the file it names. Of these, the ones that train count;
+those that only evaluate are scripts of their own.
 What a server runs when it is asked to, or a queue of tasks, is no command: only one process would be asked.
 """
 
@@ -17,6 +18,7 @@ from accelift_codemod.facts.uses import reads
 
 _Home = ast.AST | None  # a function; None for the module
 _Graph = dict[_Home, list[_Home]]
+_NAMED = frozenset({"fire.Fire", "fire.core.Fire"})
 # Libraries whose objects keep functions for whoever asks for them, over a network or by the clock.
 _SERVERS = frozenset(
     "aiogram aiohttp airflow apscheduler arq bentoml bottle celery dagster dash discord django dramatiq falcon fastapi "
@@ -32,7 +34,7 @@ def functions(resolver: Resolver, started: Iterable[Function] = ()) -> frozenset
     index = resolver.index
     named: _Graph = {}
     naming: _Graph = {}
-    keeping: list[tuple[_Home, Function]] = []
+    keeping: list[tuple[_Home, ast.AST]] = []
     kept = _commands(resolver)
     defined = {d.name for d in (*index.functions, *index.classes)} | {name for _, name in kept}
     for scope in index.scopes.values():
@@ -48,6 +50,10 @@ def functions(resolver: Resolver, started: Iterable[Function] = ()) -> frozenset
     for function in index.functions:
         if isinstance(function, FUNCTIONS) and is_handed_over(resolver, function):
             named.setdefault(index.function(function), []).append(function)
+    for call in index.calls:
+        if names_what_it_runs(resolver, call):
+            named_by = (target for name in index.module.bindings for target in _run_by(resolver, index.module, name))
+            keeping += ((index.function(call), target) for target in named_by)
     if keeping:
         trains = _reached((index.function(call) for call in index.methods.get("backward", ())), naming)
         for user, command in keeping:
@@ -58,6 +64,11 @@ def functions(resolver: Resolver, started: Iterable[Function] = ()) -> frozenset
         cls = index.parents.get(function)
         first += [s for s in cls.body if isinstance(s, FUNCTIONS)] if isinstance(cls, ast.ClassDef) else [function]
     return frozenset(one for one in _reached(first, named) if one is not None)
+
+
+def names_what_it_runs(resolver: Resolver, call: ast.Call) -> bool:
+    """Whether a call runs the function of the file that the command line names: `fire.Fire()`."""
+    return resolver.qualified(call.func) in _NAMED and not call.args and all(k.arg == "name" for k in call.keywords)
 
 
 def _run_by(resolver: Resolver, owner: Scope, name: str) -> Iterator[ast.AST]:
