@@ -28,6 +28,8 @@ _WIDE = (
 )
 _PIECE = 1 << 16  # bytes, more than nearly all scripts have
 
+Place = tuple[int, int | None]  # a line, and a column as in `ast`; None is its end
+
 
 class BadSource(Exception):
     """A file that cannot be processed: one sentence with the place and the remedy."""
@@ -244,12 +246,16 @@ class Source:
 
     def segment(self, node: ast.AST) -> str:
         """The author's text of an expression or statement."""
-        first, last = node.lineno, node.end_lineno  # type: ignore[attr-defined]
-        start, end = node.col_offset, node.end_col_offset  # type: ignore[attr-defined]
+        start = node.lineno, node.col_offset  # type: ignore[attr-defined]
+        return self.cut(start, (node.end_lineno, node.end_col_offset))  # type: ignore[attr-defined]
+
+    def cut(self, start: Place, end: Place) -> str:
+        """The author's text between two places; no column is the end of the line."""
+        (first, column), (last, end_column) = start, end
         if first == last:
-            return _columns(self.lines[first - 1], start, end)
-        head = _columns(self.lines[first - 1], start, None)
-        tail = _columns(self.lines[last - 1], 0, end)
+            return _columns(self.lines[first - 1], column, end_column)
+        head = _columns(self.lines[first - 1], column, None)
+        tail = _columns(self.lines[last - 1], 0, end_column)
         return "".join([head, *self.lines[first : last - 1], tail])
 
     def between(self, first: ast.stmt, second: ast.stmt) -> list[str]:
@@ -265,7 +271,7 @@ class Source:
         return text.encode(self.encoding)
 
 
-def _columns(line: str, start: int, end: int | None) -> str:
+def _columns(line: str, start: int | None, end: int | None) -> str:
     """Columns of `ast`, which count UTF-8 bytes."""
     if line.isascii():
         return line[start:end]

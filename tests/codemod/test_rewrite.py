@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from accelift_codemod import gates
 from accelift_codemod.facts.index import Index
 from accelift_codemod.plan import Edit, Operation, Span
-from accelift_codemod.rewrite import CannotRewrite, Change, Rewritten, rewrite
+from accelift_codemod.rewrite import CannotRewrite, Change, Rewritten, rewrite, units
+from accelift_codemod.rewrite.splicing import spliced
 from accelift_codemod.source import Source
 
 Wanted = tuple[str, Operation] | tuple[str, Operation, str] | tuple[str, Operation, str, int | None]
 
 ADD = Operation.ADD_ARGUMENT
+ARGUMENT = Operation.ARGUMENT
 BECOME = Operation.BECOME
 CALL_ON = Operation.CALL_ON
 DROP = Operation.DROP
 INNER = Operation.INNER
 KEYWORD = Operation.KEYWORD
 LEFT = Operation.LEFT
+METHOD = Operation.METHOD
 NAME = Operation.NAME_ARGUMENTS
 RECEIVER = Operation.RECEIVER
 SURROUND = Operation.SURROUND
@@ -30,7 +34,7 @@ MAIN = "if main:"
 def node_of(source: Source, index: Index, text: str) -> ast.AST:
     """The outermost node with a text, ends of lines aside."""
     for node in ast.walk(index.tree):
-        if isinstance(node, (ast.expr, ast.stmt, ast.keyword)) and source.segment(node) == text:
+        if isinstance(node, (ast.expr, ast.stmt, ast.keyword, ast.arg)) and source.segment(node) == text:
             return node
     raise AssertionError(f"no such node: {text}")
 
@@ -187,6 +191,7 @@ def test_edits_inside_edits() -> None:
         ("f(a)", ("`f(a)`", LEFT)),
         ("f(a)", ("`f(a)`", CALL_ON, "g")),
         ("a", ("`a`", ADD, "k=1")),
+        ("y = z.to(d)if n else k", ("z.to(d)", RECEIVER)),
     ],
 )
 def test_what_does_not_fit_is_an_error(text: str, edit: Wanted) -> None:
@@ -345,6 +350,62 @@ def test_all_statements_of_a_line_go() -> None:
     edits: list[Wanted] = [("a = 1", DROP), ("b = 2", DROP)]
     assert after(text, *edits) == "for i in x:\n    c = 3\n"
     assert after(text, *edits, ("c = 3", DROP)) == "for i in x:\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "edits", "plain"),
+    [
+        ("torch.save(m.state_dict(), 'p')", [("torch.save", BECOME, "a.save"), ("m", SURROUND, "u({})")], True),
+        ("l.backward()", [("`l.backward()`", CALL_ON, "a.backward")], True),
+        ("f(l, n=1).backward(k=True, *x)  # why", [("`f(l, n=1).backward(k=True, *x)`", CALL_ON, "a.backward")], True),
+        ("(l + m).backward()", [("`(l + m).backward()`", CALL_ON, "a.backward")], False),
+        ("l.backward( g )", [("`l.backward( g )`", CALL_ON, "a.backward")], False),
+        ("l.backward(g for g in x)", [("`l.backward(g for g in x)`", CALL_ON, "a.backward")], False),
+        ("y = (z)if(n)else k", [("n", BECOME, "m")], True),
+        ("y = (z\n     .to(d))", [("z\n     .to(d)", RECEIVER)], False),
+        ("é = 'é', z.to(d), x.to(d)", [("z.to(d)", RECEIVER), ("x.to(d)", RECEIVER)], True),
+        ("y = z.to(x.to(d))", [("z.to(x.to(d))", RECEIVER), ("x.to(d)", RECEIVER)], False),
+        ("y = d.type", [("d", BECOME, "a.device")], True),
+        ("y = d.type", [("d", BECOME, "a or b")], False),
+        ("y = d[0]", [("d", BECOME, "f(g(x), y).z")], True),
+        ("y = f(x)", [("x", BECOME, "a or b")], True),
+        ("y = f(x)", [("x", SURROUND, "g({})")], True),
+        ("y = f((x))", [("x", SURROUND, "g({})")], False),
+        ("y = f(a, b * c)", [("b * c", SURROUND, "{} * n")], True),
+        ("y = f(a, b + c)", [("b + c", SURROUND, "{} * n")], False),
+        ("y = f(a, k=b + c)", [("k=b + c", SURROUND, "g({})")], True),
+        ("y = f'{x}'", [("x", BECOME, "z")], False),
+        ("x.m(a, b).n()", [("x.m(a, b)", METHOD, "k(c)")], True),
+        ("x.m(\n    a,\n    b,\n)", [("`x.m(\n    a,\n    b,\n)`", METHOD, "k(c)")], False),
+        ("f(a,b)", [("`f(a,b)`", ADD, "k=1")], True),
+        ("f(a,\n  b)", [("`f(a,\n  b)`", ADD, "k=1"), ("a", BECOME, "c")], True),
+        ("f(a, b,)", [("`f(a, b,)`", ADD, "k=1")], False),
+        ("f()", [("`f()`", ADD, "k=1")], True),
+        ("f()", [("`f()`", ADD, "k=1"), ("`f()`", ADD, "n=1")], False),
+        ("f(a, b)", [("`f(a, b)`", ADD, "c", 1)], False),
+        ("f(a, b)", [("`f(a, b)`", ARGUMENT, "c", 1), ("a", BECOME, "d")], True),
+        ("f(a, (b))", [("`f(a, (b))`", ARGUMENT, "c", 1)], False),
+        ("def f(a, b=1): pass", [("def f(a, b=1): pass", Operation.ADD_PARAMETER, "c", 1)], True),
+        ("def f(a, *, b=1): pass", [("def f(a, *, b=1): pass", Operation.ADD_PARAMETER, "c", 1)], False),
+        ("def f(): pass", [("def f(): pass", Operation.ADD_PARAMETER, "c: C")], True),
+        ("def f(a, b): pass", [("a", Operation.PARAMETER, "c")], True),
+        ("def f(a: int, b=1): pass", [("a: int", Operation.PARAMETER, "c")], True),
+        ("def f(a=1): pass", [("a", Operation.PARAMETER, "c")], False),
+        ("if a:\n    pass\nelif b.to(d):\n    pass", [("b.to(d)", RECEIVER)], True),
+    ],
+)
+def test_plain_edits_are_those_of_libcst(
+    text: str, edits: list[Wanted], plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[str | None]()
+
+    def noted(*given: Any) -> None:
+        asked.append(spliced(*given))
+
+    output = applied(text, *edits)[2].text
+    monkeypatch.setattr(units, "spliced", noted)
+    assert applied(text, *edits)[2].text == output
+    assert [made is not None for made in asked] == [plain]
 
 
 # ---- layout

@@ -13,6 +13,7 @@ from accelift_codemod.plan import Edit, Operation
 from accelift_codemod.rewrite.layout import comments, form_feeds, indentation, restyled, split_lines
 from accelift_codemod.rewrite.places import Places
 from accelift_codemod.rewrite.result import CannotRewrite
+from accelift_codemod.rewrite.splicing import spliced
 from accelift_codemod.source import Source
 
 _FREE_PARENTS = (
@@ -80,15 +81,29 @@ class Units:
 
     def rewritten(self, unit: Unit) -> list[str]:
         """The new lines of a unit."""
-        from accelift_codemod.rewrite.tags import ast_tag, tagged  # late: libcst, which most files do not need
-        from accelift_codemod.rewrite.transform import transform
-
         text = "".join(self.lines[unit.first - 1 : unit.last])
+        newline = self.source.newline
         if not text.endswith(("\n", "\r")):
-            text += self.source.newline
+            text += newline
         feeds = form_feeds(text)
         text = text[len(feeds) :]
         indent = indentation(text)
+        edits = [(node, edit, self._needs_parentheses(node, edit)) for node, edit in unit.edits]
+        result = spliced(self.source, self.index, unit.first, unit.last, edits)
+        if result is None:
+            result = self._transformed(unit, text, indent, edits)
+        else:
+            result = result[len(feeds) :] + ("" if result.endswith(("\n", "\r")) else newline)
+        if not unit.header_only and all(not hasattr(n, "body") for n in unit.nodes):
+            result = restyled(text, result, indent, self.unit, self.line_length)
+        lost = Counter(comments(text)) - Counter(comments(result))
+        return split_lines(feeds + "".join(f"{indent}{comment}{newline}" for comment in lost.elements()) + result)
+
+    def _transformed(self, unit: Unit, text: str, indent: str, changes: list[tuple[ast.AST, Edit, bool]]) -> str:
+        """The text of a unit as LibCST changes it."""
+        from accelift_codemod.rewrite.tags import ast_tag, tagged  # late: libcst, which most files do not need
+        from accelift_codemod.rewrite.transform import transform
+
         newline = self.source.newline
         prefix, tags = "", []
         if text.lstrip(" \t").startswith("elif"):
@@ -105,18 +120,14 @@ class Units:
             suffix = f"{indent} pass{newline}{suffix}"
             tags.append("statement")
         edits: dict[int, list[tuple[Edit, bool]]] = {}
-        for node, edit in unit.edits:
+        for node, edit, parenthesize in changes:
             if node not in addresses:
                 raise CannotRewrite(f"line {edit.span.line}: the place of the edit has no address")
-            edits.setdefault(addresses[node], []).append((edit, self._needs_parentheses(node, edit)))
+            edits.setdefault(addresses[node], []).append((edit, parenthesize))
         result = transform(prefix + text + suffix, tags, edits)
         if not result.startswith(prefix) or not result.endswith(suffix):
             raise CannotRewrite(f"line {unit.first}: the statement changed beyond its lines")
-        result = result[len(prefix) : len(result) - len(suffix)]
-        if not unit.header_only and all(not hasattr(n, "body") for n in unit.nodes):
-            result = restyled(text, result, indent, self.unit, self.line_length)
-        lost = Counter(comments(text)) - Counter(comments(result))
-        return split_lines(feeds + "".join(f"{indent}{comment}{newline}" for comment in lost.elements()) + result)
+        return result[len(prefix) : len(result) - len(suffix)]
 
     def _needs_parentheses(self, node: ast.AST, edit: Edit) -> bool:
         parent = self.index.parents.get(node)

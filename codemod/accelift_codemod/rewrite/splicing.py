@@ -1,0 +1,224 @@
+"""Edits that change the text of their own place and nothing around it. Most do, and do not need LibCST."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from accelift_codemod.facts.index import Index
+from accelift_codemod.plan import Edit, Operation
+from accelift_codemod.source import Place, Source
+
+_PRIMARY = re.compile(r"[\w.]+(?:\((?:[^()\n]|\([^()\n]*\))*\)[\w.]*)*")  # needs no parentheses, wherever it stands
+_METHOD = re.compile(r"\w+\((?!\s).*\)")
+_COMMA = re.compile(r",[ \t\r\n]*")
+_GLUED = re.compile(r"[\w\"']")  # next to what is put there, it would be read as a part of it
+_PLAIN = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
+_ENCLOSED = (*_PLAIN, ast.Constant, ast.BinOp, ast.Compare, ast.BoolOp, ast.UnaryOp, ast.IfExp)
+
+
+class _Splice(NamedTuple):
+    """What comes in place of the text between two places."""
+
+    start: Place
+    end: Place
+    new: str
+
+
+def spliced(
+    source: Source, index: Index, first: int, last: int, edits: Iterable[tuple[ast.AST, Edit, bool]]
+) -> str | None:
+    """Lines with their edits; None if LibCST has to say what becomes of them.
+
+    Args:
+        source: the source.
+        index: its index.
+        first: the first line.
+        last: the last line.
+        edits: each with its place, and whether an operator put there needs parentheses.
+    """
+    splices = []
+    for node, edit, parenthesize in edits:
+        splicer = _SPLICERS.get(edit.operation)
+        around = index.ancestors(node)
+        if splicer is None or "\n" in edit.code or any(isinstance(n, ast.JoinedStr) for n in around):
+            return None  # of what is in f-strings, `ast` does not know the places
+        splice = splicer(_Site(source, index, node, parenthesize), edit)
+        if splice is None:
+            return None
+        splices.append(splice)
+    found: list[str] = []
+    before: Place = (first, 0)
+    at = before
+    for start, end, new in sorted(splices):
+        if start < at or start == end == before:
+            return None  # one in another, or both at one place
+        found += [source.cut(at, start), new]
+        before, at = start, end
+    if at[0] > last:
+        return None  # outside
+    found.append(source.cut(at, (last, None)))
+    return None if any(map(_glued, found, found[1:])) else "".join(found)
+
+
+def _glued(left: str, right: str) -> bool:
+    """Whether two neighbours would be read as one word."""
+    return bool(_GLUED.match(left[-1:]) and _GLUED.match(right[:1]))
+
+
+class _Site:
+    """The place of an edit: an expression, or an argument that has a name."""
+
+    def __init__(self, source: Source, index: Index, node: ast.AST, parenthesize: bool) -> None:
+        self.source = source
+        self.index = index
+        self.node = node
+        self.parenthesize = parenthesize
+
+    def text(self, node: ast.AST) -> str:
+        return self.source.segment(node)
+
+    def instead(self, node: ast.AST, new: str) -> _Splice:
+        """Text in place of an expression."""
+        return _Splice(_start(node), _end(node), new)
+
+    def is_bare(self, node: ast.AST) -> bool:
+        """Whether an expression surely has no parentheses around it that are its own."""
+        parent, start = self.index.parents[node], _start(node)
+        if isinstance(parent, ast.Call) and parent.func is not node:
+            return self.source.cut(_end(parent.func), start).rstrip(" \t")[1:][-1:] != "("
+        head = self.source.cut((start[0], 0), start).rstrip(" \t")
+        return (isinstance(parent, ast.expr) and _start(parent) == start) or head[-1:] not in ("", "(")
+
+    def receiver(self) -> str | None:
+        """What a method is called on, or an attribute is read of; None if there are parentheses around it."""
+        func = self.node.func if isinstance(self.node, ast.Call) else self.node
+        if not isinstance(func, ast.Attribute) or _start(func.value) != _start(self.node):
+            return None
+        return self.text(func.value) if self.source.cut(_end(func.value), _end(func)) == f".{func.attr}" else None
+
+    def arguments(self) -> str | None:
+        """The text between the parentheses of a call; None if they are laid out in a way of their own."""
+        if not isinstance(self.node, ast.Call):
+            return None
+        text = self.source.cut(_end(self.node.func), _end(self.node))
+        alone = any(isinstance(argument, ast.GeneratorExp) for argument in self.node.args)
+        return text[1:-1] if text[0] == "(" and text[1] not in " \t\f\r\n\\#" and not alone else None
+
+    def gap(self, left: ast.AST, right: ast.AST) -> str | None:
+        """The comma between two neighbours, with the space behind it; None if there is more."""
+        text = self.source.cut(_end(left), _start(right))
+        return text if _COMMA.fullmatch(text) else None
+
+    def argument(self, place: int) -> ast.expr | None:
+        """A positional argument of a call."""
+        found = self.node.args[place : place + 1] if isinstance(self.node, ast.Call) else []
+        return found[0] if found and isinstance(found[0], _ENCLOSED) and self.is_bare(found[0]) else None
+
+
+def _start(node: ast.AST) -> Place:
+    return node.lineno, node.col_offset  # type: ignore[attr-defined]
+
+
+def _end(node: ast.AST) -> Place:
+    return node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]
+
+
+def _become(site: _Site, edit: Edit) -> _Splice | None:
+    fits = not site.parenthesize or _PRIMARY.fullmatch(edit.code)
+    return site.instead(site.node, edit.code) if fits and not isinstance(site.node, ast.GeneratorExp) else None
+
+
+def _receiver(site: _Site, edit: Edit) -> _Splice | None:
+    receiver = site.receiver()
+    return site.instead(site.node, receiver) if receiver is not None else None
+
+
+def _call_on(site: _Site, edit: Edit) -> _Splice | None:
+    receiver, arguments = site.receiver(), site.arguments()
+    if receiver is None or arguments is None or not _PRIMARY.fullmatch(edit.code):
+        return None
+    return site.instead(site.node, f"{edit.code}({receiver}{arguments and ', '}{arguments})")
+
+
+def _method(site: _Site, edit: Edit) -> _Splice | None:
+    receiver, arguments = site.receiver(), site.arguments()
+    if receiver is None or arguments is None or not _METHOD.fullmatch(edit.code):
+        return None
+    return site.instead(site.node, f"{receiver}.{edit.code}")
+
+
+def _argument(site: _Site, edit: Edit) -> _Splice | None:
+    argument = site.argument(edit.place or 0)
+    return site.instead(argument, edit.code) if argument is not None else None
+
+
+def _surround(site: _Site, edit: Edit) -> _Splice | None:
+    before, after = edit.code.split("{}")
+    whole: ast.AST | None = site.node
+    if isinstance(whole, ast.keyword):
+        whole = whole.value
+    elif edit.place is not None:
+        whole = site.argument(edit.place)
+    elif site.parenthesize and not _PRIMARY.fullmatch(f"{before}x{after}"):
+        return None
+    enclosed = before.endswith("(") and after.startswith((")", ","))
+    product = isinstance(whole, ast.BinOp) and isinstance(whole.op, ast.Mult) and not before and after.startswith(" * ")
+    if whole is None or not isinstance(whole, _ENCLOSED if enclosed or product else _PLAIN) or not site.is_bare(whole):
+        return None
+    return site.instead(whole, f"{before}{site.text(whole)}{after}")
+
+
+def _add_argument(site: _Site, edit: Edit) -> _Splice | None:
+    call, arguments = site.node, site.arguments()
+    if not isinstance(call, ast.Call) or arguments is None:
+        return None
+    given: list[ast.AST] = sorted([*call.args, *call.keywords], key=_start)
+    if edit.place is not None and edit.place < len(given):
+        return None
+    line, column = _end(call)
+    return _appended(site, given, edit.code, (line, (column or 0) - 1))
+
+
+def _appended(site: _Site, items: Sequence[ast.AST], new: str, place: Place) -> _Splice | None:
+    """One more of some arguments or parameters, in front of the parenthesis that closes directly behind them."""
+    if any(_end(item) != place for item in items[-1:]):
+        return None
+    gap = site.gap(*items[-2:]) if len(items) > 1 else ", " if items else ""
+    return _Splice(place, place, gap + new) if gap is not None else None
+
+
+def _parameter(site: _Site, edit: Edit) -> _Splice | None:
+    around = site.index.parents[site.node]
+    plain = around.args[: len(around.args) - len(around.defaults)] if isinstance(around, ast.arguments) else []
+    return site.instead(site.node, edit.code) if site.node in plain else None
+
+
+def _add_parameter(site: _Site, edit: Edit) -> _Splice | None:
+    function = site.node
+    if not isinstance(function, ast.FunctionDef) or function.args.posonlyargs:
+        return None
+    given = function.args.args
+    at = len(given) if edit.place is None else min(edit.place, len(given))
+    if 0 < at < len(given):
+        gap = site.gap(given[at - 1], given[at])
+        return _Splice(_start(given[at]), _start(given[at]), edit.code + gap) if gap is not None else None
+    line, column = _end(given[-1]) if given else _start(function)
+    place = line, (column or 0) + (0 if given else len(f"def {function.name}(".encode()))
+    end = site.source.cut(place, (place[0], place[1] + 1))
+    return _appended(site, given, edit.code, place) if at == len(given) and end == ")" else None
+
+
+_SPLICERS: dict[Operation, Callable[[_Site, Edit], _Splice | None]] = {
+    Operation.BECOME: _become,
+    Operation.RECEIVER: _receiver,
+    Operation.CALL_ON: _call_on,
+    Operation.METHOD: _method,
+    Operation.ARGUMENT: _argument,
+    Operation.SURROUND: _surround,
+    Operation.ADD_ARGUMENT: _add_argument,
+    Operation.PARAMETER: _parameter,
+    Operation.ADD_PARAMETER: _add_parameter,
+}
