@@ -15,8 +15,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import yaml
-
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "compute_environment": ("LOCAL_MACHINE",),
     "distributed_type": (
@@ -60,6 +58,8 @@ _EMPTY_ONLY = frozenset(
         "tpu_zone",
     }
 )
+_WORDS = "yes no on off true false null".split()
+_NO_TEXTS = frozenset([*_WORDS, *map(str.upper, _WORDS), *map(str.title, _WORDS)])  # to YAML, unless they are in quotes
 _ALWAYS_SHOWN = frozenset(
     {
         "compute_environment",
@@ -166,6 +166,8 @@ class LaunchConfig:
         Raises:
             ConfigError: naming the origin, the key and what it accepts.
         """
+        import yaml  # late, as below
+
         try:
             found = yaml.safe_load(text)
         except yaml.YAMLError as error:
@@ -283,4 +285,10 @@ def _guess(word: str, among: Sequence[str]) -> str:
 
 @lru_cache(maxsize=256, typed=True)  # most files have most values in common
 def _line(name: str, value: str | int | bool | None) -> str:
+    if value is None or isinstance(value, (bool, int)):
+        return f"{name}: {'null' if value is None else str(value).lower()}"
+    if value.isascii() and value.isidentifier():
+        return f"{name}: '{value}'" if value in _NO_TEXTS else f"{name}: {value}"
+    import yaml  # late: nearly all values are words or numbers
+
     return yaml.safe_dump({name: value}, width=float("inf")).strip()
