@@ -6,11 +6,13 @@ import ast
 from dataclasses import replace
 from typing import Any
 
+import black
 import pytest
 from accelift_codemod import gates
 from accelift_codemod.facts.index import Index
 from accelift_codemod.plan import Edit, Operation, Span
 from accelift_codemod.rewrite import CannotRewrite, Change, Rewritten, rewrite, units
+from accelift_codemod.rewrite.layout import assignments
 from accelift_codemod.rewrite.splicing import spliced
 from accelift_codemod.source import Source
 
@@ -437,6 +439,31 @@ def test_comments_end_as_they_did(end: str) -> None:
     assert after(text, ("a(x.to(d))", Operation.ENCLOSE, MAIN)) == (
         f"if z:\n    if main:\n        a(x.to(d))  # c{end}\n    b()\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("code", "plain"),
+    [
+        ("model, optimizer, loader = accelerator.prepare(model, optimizer, loader)", {50, 60, 70, 80}),
+        (
+            "a.model, loader = a.prepare(a.model, loader)\nloader = loader_of(a)\ndevice = a.device",
+            {40, 50, 60, 70, 80},
+        ),
+        ("accelerator = Accelerator(cpu=not args.gpu, config=Config(split_batches=True))", {60, 70, 80}),
+        ("model, optimizer = f(model['a'], optimizer)", set()),
+        ("f(model, optimizer, loader)", set()),
+    ],
+)
+def test_assignments_are_laid_out_as_black_does(code: str, plain: set[int]) -> None:
+    made = {width: assignments(code, width) for width in range(40, 90, 10)}
+    assert {width for width, text in made.items() if text is not None} == plain
+    assert all(made[w] == black.format_str(f"{code}\n", mode=black.Mode(line_length=w)) for w in plain)
+
+
+@pytest.mark.parametrize(("quote", "is_laid_out"), [("'", False), ('"', True)])
+def test_lines_that_become_too_long_are_laid_out_where_black_did(quote: str, is_laid_out: bool) -> None:
+    text = f"f({quote}{'x' * 70}{quote}, a)\n"
+    assert ("\n" in after(text, ("a", BECOME, "some_other_name")).rstrip()) is is_laid_out
 
 
 def test_long_statements_keep_the_content_of_their_strings() -> None:

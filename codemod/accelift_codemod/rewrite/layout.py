@@ -16,6 +16,11 @@ from accelift_codemod.source import LINE, Source
 DEFAULT_LINE_LENGTH = 88
 _DOCSTRING = ('"""', "'''", 'r"""', "r'''")
 _SETTING = re.compile(r"^\[tool\.(?:black|ruff)\](?:(?!^\[).)*?^line-length\s*=\s*(\d+)", re.MULTILINE | re.DOTALL)
+_NAME = r"[a-zA-Z_][\w.]*"
+_NAMES = rf"(?:\w+=)?{_NAME}(?:, (?:\w+=)?{_NAME})*"
+_ARGUMENT = rf"(?:\w+=)?(?:not )?{_NAME}(?:\((?:{_NAMES})?\))?"
+_CALL = re.compile(rf"({_NAME}(?:, {_NAME})* = {_NAME}\()({_ARGUMENT}(?:, {_ARGUMENT})*)\)", re.ASCII)
+_COPY = re.compile(rf"{_NAME} = {_NAME}", re.ASCII)
 _MARGIN = re.compile(r"((?:[ \t]*\f)*)([ \t]*)")
 
 
@@ -139,6 +144,8 @@ def restyled(before: str, after: str, indent: str, unit: str, limit: int) -> str
     """A changed statement, laid out by black if that is how its author had laid it out and it has become too long."""
     if not _too_long(after, limit) or _too_long(before, limit) or "\t" in indent or '"""' in after:
         return after
+    if "'" in before and '"' not in before and "#" not in before:  # black would have written the strings otherwise
+        return after
     newline = "\r\n" if "\r\n" in before else "\n"
     old, new = (textwrap.dedent(text.replace("\r\n", "\n")) for text in (before, after))
     width = limit - len(indent)
@@ -178,8 +185,25 @@ def _placed(code: str, indent: str, unit: str, newline: str) -> list[str]:
     return lines
 
 
+def assignments(code: str, width: int) -> str | None:
+    """What black makes of assignments whose calls are given names, and have these on one line; None of other code."""
+    lines = []
+    for line in code.rstrip().split("\n"):
+        call = _CALL.fullmatch(line)
+        if len(line) <= width and (call is not None or _COPY.fullmatch(line)):
+            lines.append(line)
+        elif call is not None and max(len(call[1]), len(call[2]) + 4) <= width:
+            lines.append(f"{call[1]}\n    {call[2]}\n)")
+        else:
+            return None
+    return "\n".join(lines) + "\n"
+
+
 @lru_cache(maxsize=512)
 def _black(code: str, width: int) -> str:
+    plain = assignments(code, max(width, 40))
+    if plain is not None:
+        return plain
     import black  # late: it costs as much to import as the rest of the tool
 
     header_only = code.rstrip().endswith(":")
