@@ -226,11 +226,7 @@ def operation(
     if Layout.UNSURE in everything and name not in ops.LIKE:
         return Layout.UNSURE
     if name in ops.SIZED:
-        sizes = arguments[0] if arguments else Layout.UNKNOWN
-        first = sizes[0] if isinstance(sizes, tuple) and sizes else sizes
-        if first in (Layout.COUNT, Layout.SHAPE):
-            return Layout.WIDE if spread(arguments) else Layout.ROWS
-        return Layout.CONST if first in FIXED else Layout.UNKNOWN
+        return _sized(arguments)
     if name in ("cat", "concat", "concatenate", "stack", "hstack"):
         return _join_tensors(name, call, arguments)
     if arguments[:1] == [Layout.STATES] and all(e in FIXED for e in everything[1:]):
@@ -239,6 +235,53 @@ def operation(
     arguments, everything = list(map(tensor, arguments)), list(map(tensor, everything))
     if not everything or all(e in FIXED for e in everything):
         return Layout.CONST
+    found = _of_several(name, call, arguments, everything, offset, rank)
+    if found is None:
+        found = _of_numbers(name, call, arguments, keywords, offset)
+    if found is None and offset:
+        found = _picks(name, call, everything, offset)
+    if found is not None:
+        return found
+    if arguments[:1] == [Layout.STACKED] and cuts(name, call, offset):
+        return Layout.BATCH
+    if arguments and adds_copies(name, call, arguments[0], offset, rank):
+        return Layout.UNSURE
+    if any(a in ALTERED for a in arguments):
+        return altered(arguments, lambda parts: operation(name, call, parts, keywords, offset, rank))
+    first = arguments[0] if arguments else tensor(keywords.get("input", Layout.UNKNOWN))
+    found = _of_statistics(name, first, arguments)
+    if found is None:
+        found = of_classes(name, call, arguments, keywords, offset)
+    if found is not None:
+        return found
+    if name == "copy" and len(arguments) > 1:
+        return arguments[1]
+    if first is Layout.COLUMNS and all(e in FIXED for e in everything[1:]):
+        return columns(name, call, offset, rank)
+    if name == "where" and offset == 1:
+        return elementwise(arguments)
+    if name in ops.ELEMENTWISE and len(arguments) > 1:
+        return combine(ARITHMETIC.get(name.rstrip("_")[:3], ast.Mod()), first, arguments[1])
+    if first is Layout.UNKNOWN:
+        return Layout.MEAN if name == "mean" and len(call.args) <= offset and not call.keywords else Layout.UNKNOWN
+    if first is not Layout.ROWS:
+        return Layout.UNKNOWN
+    return _of_rows(name, call, everything[1:] if arguments else everything, offset, rank)
+
+
+def _sized(sizes: list[Shape]) -> Shape:
+    """What has as many rows as it is told."""
+    given = sizes[0] if sizes else Layout.UNKNOWN
+    first = given[0] if isinstance(given, tuple) and given else given
+    if first in (Layout.COUNT, Layout.SHAPE):
+        return Layout.WIDE if spread(sizes) else Layout.ROWS
+    return Layout.CONST if first in FIXED else Layout.UNKNOWN
+
+
+def _of_several(
+    name: str, call: ast.Call, arguments: list[Shape], everything: list[Shape], offset: int, rank: int | None
+) -> Shape | None:
+    """What functions make of several tensors, in which samples may meet; None for others."""
     if name in ops.COMPARES and any(pair <= set(everything) for pair in COMPARING):
         return Layout.MIXED
     if Layout.SHIFTED in everything:
@@ -259,26 +302,29 @@ def operation(
         return attended(arguments[:3], rank)
     if name == "tensordot" and len(arguments) > 1:
         return tensordot(call, arguments[0], arguments[1], offset)
+    if name in ("dot", "vdot") and everything == [Layout.ROWS, Layout.ROWS]:
+        return Layout.SUM
+    return None
+
+
+def _of_numbers(
+    name: str, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], offset: int
+) -> Shape | None:
+    """Tensors of numbers that are told, and windows of the samples; None for others."""
     if name in ops.OF_NUMBERS | {"from_numpy"} and arguments and arguments[0] in CURVING:
         return arguments[0]
     if name == "unfold" and not offset and len(call.args) > 1 and arguments[0] is Layout.ROWS:
         place = integer(call.args[0])
         return Layout.UNSURE if place is None else Layout.MIXED if place == 0 else Layout.ROWS
-    if name in ("dot", "vdot") and everything == [Layout.ROWS, Layout.ROWS]:
-        return Layout.SUM
     if name == "arange" and arguments == [Layout.COUNT] and not keywords.keys() & {"end", "step"}:
         return Layout.PLACES
     if name in ("linspace", "logspace") and len(arguments) == 3 and arguments[2] is Layout.COUNT:
         return Layout.PLACES
-    if offset and (picks := _picks(name, call, everything, offset)) is not None:
-        return picks
-    if arguments[:1] == [Layout.STACKED] and cuts(name, call, offset):
-        return Layout.BATCH
-    if arguments and adds_copies(name, call, arguments[0], offset, rank):
-        return Layout.UNSURE
-    if any(a in ALTERED for a in arguments):
-        return altered(arguments, lambda parts: operation(name, call, parts, keywords, offset, rank))
-    first = arguments[0] if arguments else tensor(keywords.get("input", Layout.UNKNOWN))
+    return None
+
+
+def _of_statistics(name: str, first: Shape, arguments: list[Shape]) -> Shape | None:
+    """What functions make of a mean or a sum, perhaps beside the samples; None for others."""
     if first in CURVING and name in ("mean", "sum"):
         return first
     if first in CURVING and name in ops.CURVED:
@@ -289,21 +335,11 @@ def operation(
         return Layout.MIXED
     if name in ops.BENDING and Layout.ROWS in arguments[:2] and any(part in CURVING for part in arguments[:2]):
         return Layout.MIXED  # `torch.maximum(z, z.mean(0))`
-    if (each := of_classes(name, call, arguments, keywords, offset)) is not None:
-        return each
-    if name == "copy" and len(arguments) > 1:
-        return arguments[1]
-    if first is Layout.COLUMNS and all(e in FIXED for e in everything[1:]):
-        return columns(name, call, offset, rank)
-    if name == "where" and offset == 1:
-        return elementwise(arguments)
-    if name in ops.ELEMENTWISE and len(arguments) > 1:
-        return combine(ARITHMETIC.get(name.rstrip("_")[:3], ast.Mod()), first, arguments[1])
-    if first is Layout.UNKNOWN:
-        return Layout.MEAN if name == "mean" and len(call.args) <= offset and not call.keywords else Layout.UNKNOWN
-    if first is not Layout.ROWS:
-        return Layout.UNKNOWN
-    others = everything[1:] if arguments else everything
+    return None
+
+
+def _of_rows(name: str, call: ast.Call, others: list[Shape], offset: int, rank: int | None) -> Shape:
+    """What functions make of the samples, given other things."""
     if name == "linear" and Layout.ROWS in others[:1]:
         return Layout.MIXED  # the samples are the weights
     if name == "layer_norm" and Layout.SHAPE in others[:1]:
@@ -320,7 +356,7 @@ def operation(
         return Layout.ROWS
     if name in ops.REDUCES:
         return _reduce(name, call, offset, rank)
-    if (found := along_last(name, call, [first, *others], offset, rank)) is not None:
+    if (found := along_last(name, call, [Layout.ROWS, *others], offset, rank)) is not None:
         return found
     return reshaped(name, call, others, offset, rank)
 
