@@ -132,6 +132,7 @@ SHAPES: dict[str, Callable[[int], str]] = {
         + "\n\n".join(f"def rung{i}(x):\n    return rung{i + 1}(x) + rung{i + 1}(x)\n" for i in range(n)),
         batch_end="print(rung0(1))",
     ),
+    "tests on shares": lambda n: script(batch_end=each(n, "if loss.item() > {0}:\n    break")),
     "deletions": lambda n: script(batch_end=each(n, "q{0} = loss.detach()\ndel q{0}")),
 }
 

@@ -41,12 +41,12 @@ def reads_elsewhere(draft: Draft, node: ast.AST, name: str) -> Sequence[ast.Name
         return []
     if owner.is_class:
         return draft.facts.asked(owner, name)
-    inside = set(walk(node))
+    around = draft.facts.index.ancestors
+    reads = [read for read in draft.facts.loads(owner, name) if node not in around(read)]
     if isinstance(owner.node, FUNCTIONS):
-        bound = any(b.node in inside and b.how is not How.AUGMENT for b in owner.bindings.get(name, []))
-        within = [n for n in draft.facts.loads(owner, name) if n not in inside and _runs_later(draft, n, owner.node)]
+        bound = any(b.how is not How.AUGMENT and node in around(b.node) for b in owner.bindings.get(name, []))
+        within = [read for read in reads if _runs_later(draft, read, owner.node)]
         return within if bound else [*within, *reads_by_callers(draft, owner, name)]
-    reads = (read for read in draft.facts.loads(owner, name) if read not in inside)
     return [read for read in reads if not _before(draft, read, node)]
 
 

@@ -9,7 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How
 from accelift_codemod.facts.keeping import PUTS
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.following.onward import Read, function_of, object_reads
+from accelift_codemod.following.onward import Read, function_of, is_within, object_reads
 
 _HELD = (ast.Name, ast.Attribute, ast.Subscript)
 _HOLDS = (ast.Assign, ast.List, ast.Tuple, ast.Dict)
@@ -20,19 +20,19 @@ def reads_by_others(draft: Draft, node: ast.AST, name: str) -> Iterator[Read]:
     it had: `losses = history["loss"]`, perhaps in every iteration."""
     owner = draft.facts.index.scope(node).owner(name)
     bindings = owner.bindings.get(name, []) if owner is not None else []
-    inside = {node, *walk(node)} if owner is not None else set()
-    bound = [b for b in bindings if b.node in inside]
+    bound = any(is_within(draft, b.node, node) for b in bindings)
     loads = draft.facts.loads(owner, name) if owner is not None else []
-    if bound and not any(_puts(draft, load) for load in loads if load in inside):
+    if bound and not any(_puts(draft, load) and is_within(draft, load, node) for load in loads):
         return
     for load in () if bound else loads:
-        if load not in inside and _hands_on(draft, load):
+        if _hands_on(draft, load) and not is_within(draft, load, node):
             yield load
     for binding in bindings:
         held = binding.value
         if binding.how is How.ASSIGN and not binding.path and isinstance(held, _HELD):
             own = {*walk(held)}
-            yield from (read for read in object_reads(draft, held) if read not in inside and read not in own)
+            reads = (read for read in object_reads(draft, held) if read not in own)
+            yield from (read for read in reads if not is_within(draft, read, node))
 
 
 def _puts(draft: Draft, load: ast.Name) -> bool:

@@ -11,6 +11,7 @@ from accelift_codemod.facts import How, Role, position
 from accelift_codemod.facts.chance import seeds
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function
 from accelift_codemod.facts.layout import Layout
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import container, targets, walk, whole
 from accelift_codemod.following.attributes import library_made
 from accelift_codemod.following.onward import Read, around, function_of, is_within, reached
@@ -157,7 +158,14 @@ def leaving_matters(draft: Draft, leave: ast.Break | ast.Continue, saves: bool) 
     """Whether it matters beyond a loop that some processes leave it, or an iteration: not if it only shows something,
     neither trains nor meets other processes, and works out nothing that is read after it."""
     loop = next((n for n in draft.facts.index.enclosing_loops(leave) if isinstance(n, LOOPS)), None)
-    if loop is None or loop.orelse or acts(draft, [loop], saves) or meets(draft, [loop]):
+    return loop is None or _rounds_matter(draft, (loop, saves))
+
+
+@kept
+def _rounds_matter(draft: Draft, asked: tuple[ast.For | ast.AsyncFor | ast.While, bool]) -> bool:
+    """The same of a loop that is left somewhere."""
+    loop, saves = asked
+    if loop.orelse or acts(draft, [loop], saves) or meets(draft, [loop]):
         return True
     inside = {*walk(loop)}
     for node in inside:
