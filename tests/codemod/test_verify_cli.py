@@ -14,7 +14,8 @@ from accelift_codemod.report import Report
 from accelift_codemod.results import FileResult
 from accelift_codemod.verify import gate
 from accelift_codemod.verify.answers import Answer, Verdict
-from accelift_codemod.verify.proof import Comparison, Proof, Request, prove
+from accelift_codemod.verify.proof import Request, prove
+from accelift_codemod.verify.proved import Comparison, Proof
 from accelift_codemod.verify.runs import Limits, Order, Run
 from cli_runs import CONVERTED, SCRIPT, accelift
 

@@ -12,7 +12,7 @@ from accelift_codemod.verify.announced import announcements
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
 from accelift_codemod.verify.causes import candidates
 from accelift_codemod.verify.lines import PRINTED, PRINTERS, compare_lines, compare_printers, volatile_numbers
-from accelift_codemod.verify.proof import Comparison, Proof
+from accelift_codemod.verify.proved import Comparison, Proof
 from accelift_codemod.verify.recording import Line, Rank, Recording
 from scripts import NO_LOOP, convert, script
 

@@ -11,7 +11,7 @@ from accelift_codemod.render.proof import conclusion
 from accelift_codemod.verify.announced import announcements
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
 from accelift_codemod.verify.outputs import SAVED, compare_saves, volatile_values
-from accelift_codemod.verify.proof import Comparison, Proof
+from accelift_codemod.verify.proved import Comparison, Proof
 from accelift_codemod.verify.recording import Rank, Recording, Save, Values
 
 

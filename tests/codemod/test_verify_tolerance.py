@@ -12,7 +12,8 @@ from accelift_codemod.render import text
 from accelift_codemod.render.proof import conclusion
 from accelift_codemod.results import FileResult
 from accelift_codemod.verify.answers import Answer, Verdict
-from accelift_codemod.verify.proof import CannotRun, Comparison, Proof, Request, prove
+from accelift_codemod.verify.proof import CannotRun, Request, prove
+from accelift_codemod.verify.proved import Comparison, Proof
 from accelift_codemod.verify.recording import Optimizer, Rank, Recording, Step, Values
 from accelift_codemod.verify.tolerance import Tolerance
 from accelift_codemod.verify.training import compare_training

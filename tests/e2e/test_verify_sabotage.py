@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from accelift_codemod.verify.answers import Verdict
-from accelift_codemod.verify.proof import Proof, Request, prove
+from accelift_codemod.verify.proof import Request, prove
+from accelift_codemod.verify.proved import Proof
 from accelift_codemod.verify.runs import Limits
 
 from tests.forks import Forks

@@ -15,7 +15,8 @@ from accelift_codemod.options import Options
 from accelift_codemod.project.finder import project_folder
 from accelift_codemod.results import FileResult
 from accelift_codemod.verify.gate import changed_members, known, warned
-from accelift_codemod.verify.proof import CannotRun, Proof, Request, prove
+from accelift_codemod.verify.proof import CannotRun, Request, prove
+from accelift_codemod.verify.proved import Proof
 from accelift_codemod.verify.runs import Limits
 from accelift_codemod.writing import write_atomically
 

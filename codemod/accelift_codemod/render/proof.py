@@ -9,7 +9,7 @@ from accelift_codemod.verify.answers import Answer, Verdict
 from accelift_codemod.verify.causes import CAUSES, overall
 from accelift_codemod.verify.lines import PRINTED, PRINTERS
 from accelift_codemod.verify.outputs import SAVED
-from accelift_codemod.verify.proof import Comparison, Proof
+from accelift_codemod.verify.proved import Comparison, Proof
 
 _COLORS = {
     Verdict.IDENTICAL: 32,

@@ -9,7 +9,7 @@ from html import escape
 from accelift_codemod.render.proof import conclusion
 from accelift_codemod.verify.answers import Verdict
 from accelift_codemod.verify.causes import CAUSES
-from accelift_codemod.verify.proof import Comparison, Proof
+from accelift_codemod.verify.proved import Comparison, Proof
 
 _WIDTH, _HEIGHT, _MARGIN = 860, 300, 46
 # Wide and pale below, thin and dark above: where curves coincide all of them are seen.

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from accelift_codemod.plan import Finding, Outcome, Plan, Severity
 from accelift_codemod.results import FileResult
-from accelift_codemod.verify.proof import UNPROVED, CannotRun, Proof, Request, Say, prove
+from accelift_codemod.verify.proof import CannotRun, Request, Say, prove
+from accelift_codemod.verify.proved import UNPROVED, Proof
 
 _STEPS = 300
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from accelift_codemod.plan import Finding
 from accelift_codemod.project.beside import Beside, Started
@@ -20,19 +19,18 @@ from accelift_codemod.project.finder import project_folder
 from accelift_codemod.source import Source
 from accelift_codemod.verify.announced import PRINTS, announcements
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
-from accelift_codemod.verify.causes import CAUSES, candidates, overall
 from accelift_codemod.verify.chance import frozen_options, in_short, in_words, incomparable
 from accelift_codemod.verify.data import compare_data
 from accelift_codemod.verify.lines import compare_lines, compare_printers, volatile_numbers
 from accelift_codemod.verify.outputs import compare_saves, compare_writers, volatile_values
 from accelift_codemod.verify.processes import compare_processes
+from accelift_codemod.verify.proved import UNPROVED, Comparison, Proof
 from accelift_codemod.verify.recording import Recording
 from accelift_codemod.verify.runs import Limits, Order, Run, execute
 from accelift_codemod.verify.scratch import PREFIX, copy_project
-from accelift_codemod.verify.tolerance import Tolerance, losses_of, units_of_rounding
+from accelift_codemod.verify.tolerance import Tolerance, units_of_rounding
 from accelift_codemod.verify.training import AGREEMENT, Trained, compare_training
 
-UNPROVED = (Verdict.UNDECIDED, Verdict.DIFFERS)
 Say = Callable[[str], None]
 Execute = Callable[[Order, Limits], Run]
 
@@ -65,73 +63,6 @@ class Request:
     keep: bool = False
     distributes: bool = False
     warned: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A run of the converted script beside one of the original."""
-
-    title: str
-    answers: list[Answer]
-
-    @property
-    def verdict(self) -> Verdict:
-        return overall(self.answers)
-
-    @property
-    def suspicions(self) -> list[Suspicion]:
-        return candidates(self.answers)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "comparison": self.title,
-            "verdict": self.verdict.value,
-            "answers": [answer.to_json() for answer in self.answers],
-            "causes": [{**one.to_json(), "meaning": CAUSES[one.code]} for one in self.suspicions[:3]],
-        }
-
-
-@dataclass
-class Proof:
-    """Everything that there is to say."""
-
-    script: str
-    runs: dict[str, Run] = field(default_factory=dict)
-    comparisons: list[Comparison] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    scratch: Path | None = None
-
-    @property
-    def proved(self) -> bool:
-        return all(comparison.verdict not in UNPROVED for comparison in self.comparisons)
-
-    @property
-    def exit_code(self) -> int:
-        return 0 if self.proved else 1
-
-    def losses(self) -> dict[str, list[float | None]]:
-        """For each run, the last loss before each step, averaged over processes."""
-        return {
-            name: [
-                (losses_of(run.recording, step) or [None])[-1]  # type: ignore[list-item]
-                for step in range(len(run.recording.main.steps))
-            ]
-            for name, run in self.runs.items()
-        }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "script": self.script,
-            "proved": self.proved,
-            "comparisons": [comparison.to_json() for comparison in self.comparisons],
-            "runs": {
-                name: {"seconds": round(run.seconds, 3), "steps": len(run.recording.main.steps), "failed": run.failed}
-                for name, run in self.runs.items()
-            },
-            "losses": self.losses(),
-            "notes": self.notes,
-            "scratch": None if self.scratch is None else str(self.scratch),
-        }
 
 
 def prove(request: Request, say: Say = lambda text: None, execute: Execute = execute) -> Proof:
