@@ -14,14 +14,14 @@ from accelift_codemod.facts import Facts
 from accelift_codemod.facts.conditions import FALSE
 from accelift_codemod.facts.index import Index
 from accelift_codemod.options import Options
-from accelift_codemod.plan import Finding, Need, Outcome, Plan, Severity
+from accelift_codemod.plan import Finding, Outcome, Plan, Severity
 from accelift_codemod.planner import make_plan
 from accelift_codemod.project import parts
 from accelift_codemod.project.linking import link
 from accelift_codemod.project.naming import CannotLink
 from accelift_codemod.project.program import Program
 from accelift_codemod.project.recent import understood
-from accelift_codemod.project.sharing import Changed, Sharing
+from accelift_codemod.project.sparing import Attempt, Global, shared, sparing
 from accelift_codemod.refusals import already_uses
 from accelift_codemod.results import FileResult
 from accelift_codemod.rewrite import CannotRewrite, rewrite
@@ -30,11 +30,7 @@ from accelift_codemod.source import BadSource, Source
 
 if TYPE_CHECKING:
     from accelift_codemod.single import Single
-    from accelift_codemod.single.files import Folded
 
-_Global = tuple[Path, str]
-# With the globals that are gone, or called otherwise, and that other files take: whether each is only taken out.
-_Attempt = tuple[FileResult, Mapping[_Global, bool]]
 _PERHAPS_THERE = frozenset({"NO-TRAINING", "NO-ENTRY"})  # what there is none of may be in a file that was not seen
 _TRAINS = tuple(b"backward .step( .grad Trainer lightning fastai ignite accelerate accelift".split())
 
@@ -163,12 +159,12 @@ def convert_alone(
     """
     real = place.resolve()
 
-    def work(wanted: frozenset[_Global]) -> _Attempt:
+    def work(wanted: frozenset[Global]) -> Attempt:
         names = frozenset(name for _, name in wanted)
         result = convert_source(source, options, wanted=names, spared=spared, seen=seen)
-        return _shared(real, result, {real: (source, result)}) if result.output is not None else (result, {})
+        return shared(real, result, {real: (source, result)}) if result.output is not None else (result, {})
 
-    return _sparing(work)
+    return sparing(work)
 
 
 def convert_notebook(data: bytes, path: str, options: Options, place: Path | None = None) -> FileResult:
@@ -263,21 +259,21 @@ def convert_program(
         return convert_source(program.entry.source, options)
     names = frozenset(unit.marked(name) for unit in program.units for path, name in spared if path == str(unit.path))
 
-    def work(wanted: frozenset[_Global], by_state: bool = False) -> _Attempt:
+    def work(wanted: frozenset[Global], by_state: bool = False) -> Attempt:
         return _convert_program(program, options, wanted, names, taken, seen, by_state)
 
-    return _sparing(work, partial(work, by_state=True))
+    return sparing(work, partial(work, by_state=True))
 
 
 def _convert_program(
     program: Program,
     options: Options,
-    wanted: frozenset[_Global],
+    wanted: frozenset[Global],
     spared: frozenset[str],
     taken: Single | None,
     seen: list[Facts] | None,
     by_state: bool,
-) -> _Attempt:
+) -> Attempt:
     facts = Facts(program, settings.roles(program.entry.path))
     read = {unit: {*unit.run_alone, *(name for path, name in wanted if path == unit.path)} for unit in program.units}
     facts.wanted = frozenset(unit.marked(name) for unit, names in read.items() for name in names)
@@ -322,55 +318,7 @@ def _convert_program(
         members=tuple(result for unit, result in results.items() if unit is not program.entry),
     )
     files = {unit.path: (unit.source, results.get(unit)) for unit in program.units}
-    return _shared(program.entry.path, entry, files, folded)
-
-
-def _sparing(
-    work: Callable[[frozenset[_Global]], _Attempt], asking: Callable[[frozenset[_Global]], _Attempt] | None = None
-) -> FileResult:
-    """A conversion that keeps the globals which other files take, if there is one; else one that does not, with what
-    becomes of the script if these are in its way: they ask for the state of the processes then, and stay. What is only
-    taken out, where nothing reads it any more, stays for the others in any case."""
-    result, lost = work(frozenset())
-    spared = work(frozenset(lost))[0] if lost else None
-    if spared is not None and spared.output is not None:
-        return spared
-    needless = frozenset(one for one, dropped in lost.items() if dropped)
-    kept = work(needless)[0] if needless and len(needless) < len(lost) else None
-    if kept is not None and kept.output is not None:
-        result = kept
-    other = asking(frozenset(lost))[0] if asking is not None and lost and result.otherwise is None else None
-    if other is None or other.output is None:
-        return result
-    return replace(result, otherwise=replace(other, separable=False))  # what it shares has to be as it is then
-
-
-def _shared(
-    script: Path,
-    result: FileResult,
-    files: Mapping[Path, tuple[Source, FileResult | None]],
-    folded: Mapping[str, Folded] | None = None,
-) -> _Attempt:
-    """The result of a script, with what others who use its files have to know; and what these would miss."""
-    changed = [
-        Changed(
-            path,
-            source.path,
-            Index.of(source.tree),
-            one.plan.edits if one is not None and one.plan else (),
-            (folded or {}).get(source.path),
-        )
-        for path, (source, one) in files.items()
-    ]
-    sharing = Sharing(script, changed)
-    told = replace(
-        result,
-        program=tuple(map(str, files)),
-        separable=not any(e.need is Need.STRONG for file in changed if file.path != script for e in file.edits),
-        changes=sharing.changes(),
-        sharers=sharing.sharers,
-    )
-    return told, sharing.lost()
+    return shared(program.entry.path, entry, files, folded)
 
 
 def _left_alone(facts: Facts, plan: Plan, options: Options) -> FileResult:

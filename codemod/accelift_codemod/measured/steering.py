@@ -12,7 +12,8 @@ from accelift_codemod.facts.chance import seeds
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.memo import kept
-from accelift_codemod.facts.tree import container, targets, walk, whole
+from accelift_codemod.facts.tree import container, targets, walk
+from accelift_codemod.facts.tree import whole as bare
 from accelift_codemod.following.attributes import library_made
 from accelift_codemod.following.onward import Read, around, function_of, is_within, reached
 from accelift_codemod.measured import later
@@ -347,7 +348,7 @@ def _weighs(draft: Draft, node: ast.AST) -> bool:
 
 def _is_weights(draft: Draft, target: ast.expr) -> bool:
     """Whether what is set is some of the weights of a layer, or the data of a parameter."""
-    part = whole(target)
+    part = bare(target)
     named = isinstance(part, ast.Attribute) and part.attr in ("weight", "bias")
     return part is not target and (named or draft.facts.objects.is_parameter(part))
 
