@@ -77,3 +77,24 @@ def test_what_a_function_raises_and_its_callers_catch(called: str, codes: list[s
 def test_whether_something_has_been_set(before: str, sets: str, asked: str, codes: list[str]) -> None:
     text = script(before=before, forward=_LOSS, batch_end=sets, epoch_end=f"if {asked}:\n    break")
     assert findings(text) == codes
+
+
+RESET = "def reset(layer):\n    if isinstance(layer, nn.Linear):\n        nn.init.normal_(layer.weight)\n"
+
+
+@pytest.mark.parametrize(
+    ("does", "told"),
+    [
+        ("model.apply(reset)", True),
+        ("model.apply(lambda layer: layer.float())", True),
+        ("model.layer.reset_parameters()", True),
+        ("with torch.no_grad():\n        model.layer.weight *= 0.5", True),
+        ("reset(model.layer)", True),
+        ("print(model.layer.weight * 0.5)", False),
+        ("table.apply(print)", False),
+    ],
+)
+@pytest.mark.parametrize("place", ["batch_end", "epoch_end"])
+def test_weights_that_are_set_anew(does: str, told: bool, place: str) -> None:
+    slots = {"definitions": RESET, "setup": "table = print", place: f"if loss.item() > 2:\n    {does}"}
+    assert ("COLL-RANKFLOW" in findings(script(forward=_LOSS, **slots))) == told

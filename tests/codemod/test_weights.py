@@ -62,6 +62,7 @@ ONE_BY_ONE = "for m in model.modules():\n    if isinstance(m, nn.Linear):\n     
         INNER,
         {**OWN, "epoch": "model.init()"},
         {"definitions": FUNCTION, "epoch": "init(model)"},
+        {"definitions": DRAWN, "epoch": "init(model.layer)"},
         {"epoch": "nn.init.normal_(model.layer.weight)"},
         {"epoch": "model.layer.reset_parameters()"},
         {"epoch": "model.layer.weight.data.uniform_(-1, 1)"},

@@ -9,6 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts.chance import drawn_from
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
 
@@ -17,6 +18,7 @@ _FIXED = frozenset({"constant_", "zeros_", "ones_", "eye_", "dirac_"})  # of tor
 _DEEPEST = 4  # calls of functions that hand the model on
 
 
+@kept
 def redrawn(draft: Draft, call: ast.Call) -> tuple[Value, ...]:
     """The prepared models whose weights a call draws."""
     func = call.func
@@ -31,9 +33,9 @@ def redrawn(draft: Draft, call: ast.Call) -> tuple[Value, ...]:
     callee = draft.facts.resolver.callee(call)
     if isinstance(callee, FUNCTIONS):
         bound = draft.facts.resolver.bind(call, callee) or {}
-        names = [name for name, a in bound.items() if draft.blueprint.prepared_models(a)]
-        found = [name for name in names if _sets(draft, callee, 0, {name})]
-        return tuple(v for name in found for v in draft.blueprint.prepared_models(bound[name]))
+        models = {name: draft.blueprint.prepared_part(a)[1] for name, a in bound.items()}
+        found = [name for name, held in models.items() if held and _sets(draft, callee, 0, {name})]
+        return tuple(v for name in found for v in models[name])
     if _is_init(draft, call):
         return tuple(v for a in given for v in draft.blueprint.prepared_part(a)[1] or _of_loop(draft, a))
     return _of_loop(draft, func.value) if isinstance(func, ast.Attribute) and _draws_in_place(draft, call) else ()

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Collection, Sequence
 
+from accelift_codemod.chance.redrawn import redrawn
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role, position
 from accelift_codemod.facts.chance import seeds
@@ -290,7 +291,8 @@ def _changes(draft: Draft, node: ast.AST) -> bool:
         set_here = targets(node)
         if any(isinstance(target, ast.Attribute) and _sets(draft, target) for target in set_here):
             return True
-        if any(_is_weights(draft, target) for target in set_here) and _weighs(draft, node):
+        adds = isinstance(node, ast.AugAssign)  # `model.fc.weight *= 0.5`
+        if any(_is_weights(draft, target, whole=adds) for target in set_here) and _weighs(draft, node):
             return True
     if isinstance(node, ast.Assign):
         return any(isinstance(t, ast.Attribute) and t.attr == "requires_grad" for t in node.targets)
@@ -299,10 +301,12 @@ def _changes(draft: Draft, node: ast.AST) -> bool:
     if draft.facts.loops.is_backward(node) or draft.facts.resolver.only(node, Role.OPTIMIZER):
         return True
     func = node.func
-    if seeds(draft.facts.resolver, node) or _weighs(draft, node) or _drops(draft, node):
+    if seeds(draft.facts.resolver, node) or _weighs(draft, node) or _drops(draft, node) or redrawn(draft, node):
         return True
     if not isinstance(func, ast.Attribute):
         return False
+    if func.attr == "apply" and draft.facts.objects.models(func.value):
+        return True  # of something to all layers
     if func.attr == "update_parameters" and draft.facts.resolver.callee(node) is None:  # of an average of weights
         return any(draft.facts.objects.models(argument) for argument in node.args)
     return _puts_back(draft, node) or func.attr == "requires_grad_"
@@ -346,11 +350,11 @@ def _weighs(draft: Draft, node: ast.AST) -> bool:
     return False
 
 
-def _is_weights(draft: Draft, target: ast.expr) -> bool:
-    """Whether what is set is some of the weights of a layer, or the data of a parameter."""
+def _is_weights(draft: Draft, target: ast.expr, whole: bool = False) -> bool:
+    """Whether what is set is some of the weights of a layer (or, if `whole`, all), or the data of a parameter."""
     part = bare(target)
     named = isinstance(part, ast.Attribute) and part.attr in ("weight", "bias")
-    return part is not target and (named or draft.facts.objects.is_parameter(part))
+    return (whole or part is not target) and (named or draft.facts.objects.is_parameter(part))
 
 
 def _drops(draft: Draft, call: ast.Call) -> bool:
