@@ -33,9 +33,9 @@ def redrawn(draft: Draft, call: ast.Call) -> tuple[Value, ...]:
     callee = draft.facts.resolver.callee(call)
     if isinstance(callee, FUNCTIONS):
         bound = draft.facts.resolver.bind(call, callee) or {}
-        models = {name: draft.blueprint.prepared_part(a)[1] for name, a in bound.items()}
-        found = [name for name, held in models.items() if held and _sets(draft, callee, 0, {name})]
-        return tuple(v for name in found for v in models[name])
+        held = {name: draft.blueprint.prepared_part(a)[1] for name, a in bound.items()}
+        found = [name for name in held if held[name] and _sets(draft, callee, 0, {name})]
+        return tuple(v for name in found for v in held[name])
     if _is_init(draft, call):
         return tuple(v for a in given for v in draft.blueprint.prepared_part(a)[1] or _of_loop(draft, a))
     return _of_loop(draft, func.value) if isinstance(func, ast.Attribute) and _draws_in_place(draft, call) else ()
