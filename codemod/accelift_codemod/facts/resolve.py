@@ -313,20 +313,44 @@ class Resolver(Classes):
                 return methods.pop()
         return self._called(self.values(func), call) if isinstance(func, ast.Call) else None
 
+    def functions_run(self, call: ast.Call) -> list[Function]:
+        """The functions of the script of which a call runs one, or several one after the other."""
+        target = self.callee(call)
+        if target is not None:
+            return [target] if isinstance(target, FUNCTIONS) else []
+        return self.called.get(call, []) or self.methods_called(call)
+
     def methods_called(self, call: ast.Call) -> list[Function]:
         """The methods of which a call certainly runs one, where its object is of one of several classes of the script.
 
         None that gives back what it is given, or deals batches.
         """
-        func = call.func
-        if not isinstance(func, ast.Attribute) or func.attr not in self._method_names:
+        asked = self._asked_for(call.func)
+        names = {*asked[1]} & self._method_names if asked is not None else set()
+        if asked is None or not names:
             return []
-        values = [v for v in self.values(func.value) if not v.is_none]
-        found = [self.method(v.declaration, func.attr) if v.role is Role.OBJECT else None for v in values]
+        values = [v for v in self.values(asked[0]) if not v.is_none]
+        found = [
+            self.method(v.declaration, name) if v.role is Role.OBJECT else None
+            for name in sorted(names)
+            for v in values
+        ]
         methods = [m for m in dict.fromkeys(found) if m is not None]
-        if len(methods) < 2 or None in found or any(m.decorator_list or self.yields(m) for m in methods):
+        named = isinstance(call.func, ast.Attribute)  # of one, `callee` tells
+        if len(methods) < 1 + named or None in found or any(m.decorator_list or self.yields(m) for m in methods):
             return []
         return [] if any(self.passing.handed_back(m) is not None for m in methods) else methods
+
+    def _asked_for(self, func: ast.expr) -> tuple[ast.expr, list[str]] | None:
+        """An object and the names by one of which a method of it is read: `hook.after`, `getattr(hook, name)`."""
+        if isinstance(func, ast.Attribute):
+            return func.value, [func.attr]
+        plain = isinstance(func, ast.Call) and len(func.args) == 2 and self.builtin(func.func) == "getattr"
+        if not isinstance(func, ast.Call) or not plain:
+            return None
+        told = [v.keys[0] if v.role is Role.CONSTANT else None for v in self.values(func.args[1])]
+        names = [name for name in told if isinstance(name, str)]
+        return (func.args[0], names) if len(names) == len(told) else None
 
     def _called(self, values: Values, call: ast.Call) -> Function | None:
         """The `__call__` of a followed class, if it is certainly an object of that which is called; the `forward` of a

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, Role, position, torch_ops
 from accelift_codemod.facts.effects import loads, stores
-from accelift_codemod.facts.index import FUNCTIONS, LOOPS
+from accelift_codemod.facts.index import LOOPS
 from accelift_codemod.facts.layout import settled
+from accelift_codemod.facts.scopes import parameters
 from accelift_codemod.facts.tree import own_nodes, walk
 from accelift_codemod.measured.asked import weighs_numbers
 from accelift_codemod.measured.deciding import schedules
@@ -39,21 +40,23 @@ class Decision:
 class _Called:
     """The functions that an iteration calls with values of a share, and the variables that have such values there."""
 
+    whole: frozenset[ast.AST]  # what is given that of all processes
     local: dict[Function, set[str]] = field(default_factory=dict)
     followed: dict[tuple[Function, int], set[str]] = field(default_factory=dict)  # with what, by how deep
     attributes: set[str] = field(default_factory=set)  # of objects, which all their methods see
 
 
-def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Decision]:
-    """The decisions of functions that an iteration calls, and by which processes would train otherwise."""
-    for function, names in shares(draft, node, local).items():
+def decisions(draft: Draft, node: Loop, local: set[str], whole: Collection[ast.AST]) -> Iterator[Decision]:
+    """The decisions of functions that an iteration calls, and by which processes would train otherwise; `whole` is what
+    these are given that is made that of all processes."""
+    for function, names in shares(draft, node, local, whole).items():
         for part in own_nodes(*function.body):
             yield from _decides(draft, function, part, names)
 
 
-def shares(draft: Draft, node: Loop, local: set[str]) -> dict[Function, set[str]]:
+def shares(draft: Draft, node: Loop, local: set[str], whole: Collection[ast.AST] = ()) -> dict[Function, set[str]]:
     """The functions that an iteration calls with values of a share, and the variables that have such values there."""
-    reached = _Called(attributes={name for name in local if "." in name})
+    reached = _Called(frozenset(whole), attributes={name for name in local if "." in name})
     for _ in range(2):  # what one call leaves in an object, the next one reads
         for statement in node.body:
             _follow(draft, statement, local, reached, _DEPTH)
@@ -72,13 +75,11 @@ def losses(body: list[ast.stmt], backwards: Iterable[ast.Call]) -> set[str]:
 
 
 def _follow(draft: Draft, root: ast.AST, names: set[str], reached: _Called, depth: int) -> None:
-    for call in (n for n in walk(root) if isinstance(n, ast.Call)):
-        function = draft.facts.resolver.callee(call)
-        given = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
-        if function is None or given is None or not isinstance(function, FUNCTIONS):
-            continue
-        handed = {name for name, argument in given.items() if _read(draft, argument, names)}
-        handed -= {name for name in _filled(function) if not _is_data(draft, given.get(name))}
+    calls = (n for n in walk(root) if isinstance(n, ast.Call))
+    for call, function in ((c, f) for c in calls for f in draft.facts.resolver.functions_run(c)):
+        given = _given(draft, call, function)
+        told = {name for name, a in given.items() if _read(draft, a, names) and reached.whole.isdisjoint(walk(a))}
+        handed = told - {name for name in _filled(function) if not _is_data(draft, given.get(name))}
         if not depth or not (handed or reached.attributes):
             continue
         given_in = reached.local.get(function, set()) | handed | reached.attributes
@@ -91,6 +92,26 @@ def _follow(draft: Draft, root: ast.AST, names: set[str], reached: _Called, dept
         reached.attributes |= {name for name in inside if "." in name}
         for statement in function.body:
             _follow(draft, statement, inside, reached, depth - 1)
+
+
+def _given(draft: Draft, call: ast.Call, function: Function) -> dict[str, ast.expr]:
+    """What a call gives the parameters of a function: those that get the rest, all of it, and `f(*args)` gives the
+    others what is in `args`."""
+    packs = {p.arg for p in (function.args.vararg, function.args.kwarg) if p is not None}
+    names = [p.arg for p in parameters(function.args) if p.arg not in packs]
+    given = draft.facts.resolver.bind(call, function)
+    if given is not None:
+        given = {name: argument for name, argument in given.items() if name in names}
+        rest = [a for a in (*call.args, *(k.value for k in call.keywords)) if a not in given.values()]
+        unsaid = packs
+    else:
+        rest = [a.value for a in call.args if isinstance(a, ast.Starred)]
+        rest += [k.value for k in call.keywords if k.arg is None]
+        places = [*names[draft.facts.resolver.is_bound(call, function) :], *packs]
+        said = ((name, draft.facts.resolver.said(call, function, name)) for name in places)
+        given = {name: argument for name, argument in said if argument is not None}
+        unsaid = {*places} - {*given}
+    return given | dict.fromkeys(unsaid, ast.Tuple(rest, ast.Load())) if rest else given
 
 
 def _filled(function: Function) -> set[str]:

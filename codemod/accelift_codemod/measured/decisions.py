@@ -188,9 +188,9 @@ def _picks_update(draft: Draft, choice: ast.AST) -> bool:
     return bool(arms) and all(draft.facts.resolver.roles(arm) & {Role.OPTIMIZER, Role.SCHEDULER} for arm in arms)
 
 
-def decisions_called(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
-    """The same in functions that an iteration calls to train on a batch."""
-    for one in called.decisions(draft, node, local):
+def decisions_called(draft: Draft, node: Loop, local: set[str], whole: Collection[ast.AST] = ()) -> Iterator[Finding]:
+    """The same in functions that an iteration calls to train on a batch; `whole` is made that of all processes."""
+    for one in called.decisions(draft, node, local, whole):
         if one.what == "update":
             yield _differs(draft, one.place, one.by, _OTHER_MODELS)
         elif one.what == "loss":

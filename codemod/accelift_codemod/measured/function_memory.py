@@ -24,7 +24,7 @@ from accelift_codemod.facts.scopes import parameters
 from accelift_codemod.facts.tree import targets, walk
 from accelift_codemod.following.held_outside import root
 from accelift_codemod.measured.asked import weighs_numbers
-from accelift_codemod.measured.filling import filled
+from accelift_codemod.measured.filling import FILLING, filled
 from accelift_codemod.measured.handed_out import decorators, receiving, run_by, run_with
 from accelift_codemod.networks.methods import is_self
 
@@ -138,6 +138,13 @@ def _set_in_kept(draft: Draft, call: ast.Call, statement: ast.stmt) -> Iterator[
                     given = draft.facts.resolver.passing.kept(value.declaration, value.origin, held.attr)
                     if isinstance(given, ast.Name):
                         yield f"{given.id}.{target.attr}"
+
+
+def sets_by_a_test(draft: Draft, method: Function, given: set[str]) -> bool:
+    """Whether a method sets something in its object as some of its parameters say: `if loss < best: self.bad = 0`."""
+    own = {p.arg for p in parameters(method.args)[:1]}
+    chosen = (s for s in walk(method) if isinstance(s, FILLING) and _is_chosen(draft, s, method, given))
+    return any(filled(draft, statement, given, chosen=True) & own for statement in chosen)
 
 
 def _is_chosen(draft: Draft, statement: ast.stmt, function: Function | ast.Lambda, names: set[str]) -> bool:

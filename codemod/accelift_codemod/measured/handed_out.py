@@ -22,6 +22,8 @@ def run_by(draft: Draft, call: ast.Call) -> Sequence[Function]:
     callee = resolver.callee(call)
     if callee is not None:
         return [callee, *_wrappers(draft, callee)] if isinstance(callee, FUNCTIONS) else []
+    if several := resolver.functions_run(call):
+        return several
     values = resolver.values(func)
     named = [v.declaration for v in values if v.role is Role.FUNCTION]
     unknown = all(v.role is Role.OBJECT and v.name.startswith("[") for v in values)  # what is in something unknown

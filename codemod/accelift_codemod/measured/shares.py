@@ -16,7 +16,7 @@ from accelift_codemod.facts.values import key
 from accelift_codemod.following.held_outside import root
 from accelift_codemod.measured import labels
 from accelift_codemod.measured.filling import FILLING, filled, keeping
-from accelift_codemod.measured.function_memory import kept_by_functions
+from accelift_codemod.measured.function_memory import kept_by_functions, sets_by_a_test
 from accelift_codemod.measured.numbers import contents
 from accelift_codemod.measured.sums import Loop, bindings_of
 
@@ -97,13 +97,14 @@ def _in_turn(draft: Draft, loop: ast.For, names: set[str]) -> set[str]:
 
 
 def _keeps(draft: Draft, value: Value, call: ast.Call, names: set[str]) -> bool:
-    """Whether a method of an object keeps what a call gives it of some variables."""
+    """Whether a method of an object keeps what a call gives it of some variables, or what these decide."""
     resolver = draft.facts.resolver
     method = resolver.method(value.declaration, call.func.attr)  # type: ignore[attr-defined]
     given = resolver.bind(call, method) if method is not None else None
     if method is None or given is None:
         return False
-    return any(names & {n.id for n in loads(a)} and keeps(resolver, method, name) for name, a in given.items())
+    told = {name for name, argument in given.items() if names & {n.id for n in loads(argument)}}
+    return any(keeps(resolver, method, name) for name in told) or sets_by_a_test(draft, method, told)
 
 
 def _chosen(draft: Draft, test: ast.If, names: set[str]) -> set[str]:

@@ -225,9 +225,8 @@ def acts(draft: Draft, statements: Sequence[ast.stmt | ast.expr], saves: bool, d
 def _called(draft: Draft, call: ast.Call) -> list[Function]:
     """The functions of the script of which a call runs one: `for hook in hooks: hook()`, or a part of one:
     `next(steps)`."""
-    callee = draft.facts.resolver.callee(call)
-    if isinstance(callee, FUNCTIONS):
-        return [callee]
+    if known := draft.facts.resolver.functions_run(call):
+        return known
     if draft.facts.resolver.builtin(call.func) == "next" and call.args and isinstance(call.args[0], ast.Name):
         made = (b.value for b in draft.facts.resolver.bindings(call.args[0]))
         run = [draft.facts.resolver.callee(value) for value in made if isinstance(value, ast.Call)]

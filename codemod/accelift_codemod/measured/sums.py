@@ -22,6 +22,7 @@ from accelift_codemod.measured.function_memory import kept_by_functions
 from accelift_codemod.measured.joined_rows import from_all_rows
 from accelift_codemod.measured.numbers import is_number, number_of
 from accelift_codemod.measured.one_by_one import over_samples
+from accelift_codemod.measured.pieces import as_many
 from accelift_codemod.measured.taken import counts_beside, numbers_in, taken_of_all, written
 from accelift_codemod.plan import Assumption, Edit, Need, Operation
 
@@ -252,8 +253,10 @@ def _apart(draft: Draft, loop: BatchLoop, statement: ast.stmt, local: set[str]) 
             return True
         if parent is loop.node:
             return False
-        header = parent.iter if isinstance(parent, (ast.For, ast.AsyncFor)) else getattr(parent, "test", None)
-        if header is not None and _differs(draft, header, local):
+        if isinstance(parent, (ast.For, ast.AsyncFor)):  # as often, whatever is in it, or not
+            if _differs(draft, parent.iter, set() if as_many(draft, parent.iter, local) else local):
+                return True
+        elif _differs(draft, getattr(parent, "test", None), local):
             return True
         if isinstance(parent, ast.Try) and parent.handlers and child in parent.body:
             return True  # an error on one process leads past it
@@ -271,8 +274,10 @@ def _may_be_left_before(draft: Draft, statement: ast.stmt, local: set[str]) -> b
     )
 
 
-def _differs(draft: Draft, header: ast.expr, local: set[str]) -> bool:
+def _differs(draft: Draft, header: ast.expr | None, local: set[str]) -> bool:
     """Whether a test, or what a loop goes over, may differ between processes: by a share, by chance, by the clock."""
+    if header is None:
+        return False
     if local & {n.id for n in loads(header)} or coins.drawn(draft, header) is not None:
         return True
     resolver = draft.facts.resolver

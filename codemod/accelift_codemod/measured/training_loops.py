@@ -105,6 +105,7 @@ class TrainingLoop:
         same = self.decided if self.reduces else ()
         averages = made_whole(self.draft, self.loop, self.node, self.others, self.local, same)
         self.averaged = {name for name in self.others if averages[name]}
+        self.joined = {edit.node for edits in averages.values() for edit in edits if edit.node is not None}
         for name in self.others:
             self.made += averages[name]
             yield from averages[name]
@@ -120,7 +121,7 @@ class TrainingLoop:
         """Decisions that are taken by what is left."""
         unlike = self._unlike
         taken = [*decisions(self.draft, self.node, unlike, self.others)]
-        taken += decisions_called(self.draft, self.node, unlike)
+        taken += decisions_called(self.draft, self.node, unlike, self.joined)
         yield from taken
         lines = {found.line for found in taken}
         for name, place in self.others.items():
