@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import added, findings, script
+from scripts import NO_LOOP, TRAINS, added, findings, script
 
 AVERAGED = "accelerator.batch_mean(loss.detach()).item()"
 HOOKS = """
@@ -77,6 +77,8 @@ def told(before: str, batch_end: str, epoch_end: str = "") -> list[str]:
         ("hooks = Hooks([{}, Count()])", 'hooks.fire("after", loss=loss.item(), state=state)'),
         ("hooks = Hooks([{}])", 'hooks("after", loss.item(), state)'),
         ('hook = {} if "--rate" in sys.argv else Count()', "hook.after(loss.item(), state)"),
+        ("hooks = [{}.after, Count().after]", "for hook in hooks:\n    hook(loss.item(), state)"),
+        ('hooks = {{"after": {}.after}}', 'hooks["after"](loss.item(), state)'),
     ],
 )
 def test_the_rate_is_set_by_one_of_them(before: str, tells: str) -> None:
@@ -90,6 +92,15 @@ def test_one_of_them_says_when_to_stop(asked: str) -> None:
     end = f"if {asked}:\n    break"
     assert told("stop = Stop()\nhooks = [stop, Count()]", EACH, end) == ["COLL-RANKFLOW"]
     assert told("stop = Count()\nhooks = [stop, Count()]", EACH, end) == []
+
+
+@pytest.mark.parametrize(("kind", "codes"), [("Stop", ["COLL-RANKFLOW"]), ("Count", [])])
+def test_a_function_that_trains_is_given_a_method(kind: str, codes: list[str]) -> None:
+    trains = f"def train(told=None):\n{TRAINS}        if told is not None:\n            told(loss.item(), state)\n"
+    end = f"hook = {kind}()\ntrain(hook.after)\nif hook.stop:\n    break"
+    slots = {**NO_LOOP, "epochs": "for epoch in range(2):", "epoch": end, "setup": STATE}
+    found = findings(script(definitions=HOOKS + trains, **slots))
+    assert [code for code in found if code == "COLL-RANKFLOW"] == codes
 
 
 def test_what_one_is_told_of_all_processes_is_no_decision_by_a_share() -> None:

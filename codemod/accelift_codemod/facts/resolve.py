@@ -318,7 +318,10 @@ class Resolver(Classes):
         target = self.callee(call)
         if target is not None:
             return [target] if isinstance(target, FUNCTIONS) else []
-        return self.called.get(call, []) or self.methods_called(call)
+        if known := self.called.get(call, []) or self.methods_called(call):
+            return known
+        held = (v.declaration for v in self.values(call.func) if v.role in (Role.FUNCTION, Role.METHOD))
+        return [one for one in dict.fromkeys(held) if isinstance(one, FUNCTIONS)]
 
     def methods_called(self, call: ast.Call) -> list[Function]:
         """The methods of which a call certainly runs one, where its object is of one of several classes of the script.

@@ -16,7 +16,7 @@ import ast
 from collections.abc import Collection, Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Scope
+from accelift_codemod.facts import Role, Scope
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.memo import kept
@@ -118,12 +118,25 @@ def _keeps_itself(function: Function | ast.Lambda, puts: set[str]) -> bool:
 
 
 def _object_of(draft: Draft, call: ast.Call, method: Function | ast.Lambda, chosen: bool) -> set[str]:
-    """The variable of the object whose method a call runs: one that is called, perhaps in the place of a function
-    (`@Log`), or that has a method which is chosen to run, `hits.add()`."""
-    if isinstance(call.func, ast.Name):
-        return {call.func.id} if getattr(method, "name", "") == "__call__" else set()
-    base = root(call.func) if chosen and draft.facts.resolver.is_bound(call, method) else None
+    """The variables of the object whose method a call runs: one that is called, perhaps in the place of a function
+    (`@Log`), whose method something holds (`for hook in [stop.after]: hook(loss)`), or that has a method which is
+    chosen to run, `hits.add()`."""
+    resolver = draft.facts.resolver
+    if isinstance(call.func, ast.Name) and getattr(method, "name", "") == "__call__":
+        return {call.func.id}
+    if not isinstance(call.func, ast.Attribute):
+        held = (v for v in resolver.values(call.func) if v.role is Role.METHOD and v.declaration is method)
+        return holders(draft, {of.origin for v in held for part in v.inner for of in part}, call)
+    base = root(call.func) if chosen and resolver.is_bound(call, method) else None
     return {base.id} if base is not None and not is_self(base) and not draft.facts.objects.models(base) else set()
+
+
+def holders(draft: Draft, objects: Collection[ast.AST], place: ast.AST) -> set[str]:
+    """The variables that are seen from a place and hold some objects, by what made these."""
+    scope = draft.facts.index.scope(place)
+    reads = (n for n in draft.facts.reads() if isinstance(n, ast.Name)) if objects else ()
+    found = {n.id for n in reads if any(v.origin in objects for v in draft.facts.resolver.values(n))}
+    return {name for name in found if scope.owner(name) is not None}
 
 
 def _set_in_kept(draft: Draft, call: ast.Call, statement: ast.stmt) -> Iterator[str]:

@@ -25,10 +25,9 @@ def run_by(draft: Draft, call: ast.Call) -> Sequence[Function]:
     if several := resolver.functions_run(call):
         return several
     values = resolver.values(func)
-    named = [v.declaration for v in values if v.role is Role.FUNCTION]
     unknown = all(v.role is Role.OBJECT and v.name.startswith("[") for v in values)  # what is in something unknown
     if not unknown or not isinstance(func, (ast.Name, ast.Subscript)) or resolver.qualified(func):
-        return [function for function in named if isinstance(function, FUNCTIONS)]
+        return []
     if resolver.builtin(func) is not None:
         return []
     return [function for function in _handed_out(draft, draft.facts.tree) if _fits(call, function)]

@@ -16,7 +16,7 @@ from accelift_codemod.facts.values import key
 from accelift_codemod.following.held_outside import root
 from accelift_codemod.measured import labels
 from accelift_codemod.measured.filling import FILLING, filled, keeping
-from accelift_codemod.measured.function_memory import kept_by_functions, sets_by_a_test
+from accelift_codemod.measured.function_memory import holders, kept_by_functions, sets_by_a_test
 from accelift_codemod.measured.numbers import contents
 from accelift_codemod.measured.sums import Loop, bindings_of
 
@@ -88,10 +88,7 @@ def _in_turn(draft: Draft, loop: ast.For, names: set[str]) -> set[str]:
     objects = {v.origin for v in values if any(_keeps(draft, v, call, names) for call in told)}
     if not objects:
         return set()
-    scope = draft.facts.index.scope(loop)
-    reads = (n for n in draft.facts.reads() if isinstance(n, ast.Name))
-    found = {n.id for n in reads if any(v.origin in objects for v in resolver.values(n))}
-    found = {name for name in found if scope.owner(name) is not None and name != given}
+    found = holders(draft, objects, loop) - {given}
     base = root(loop.iter)
     return found or ({base.id} if base is not None else set())
 

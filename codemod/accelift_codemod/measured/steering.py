@@ -231,8 +231,7 @@ def _called(draft: Draft, call: ast.Call) -> list[Function]:
         made = (b.value for b in draft.facts.resolver.bindings(call.args[0]))
         run = [draft.facts.resolver.callee(value) for value in made if isinstance(value, ast.Call)]
         return [function for function in run if isinstance(function, FUNCTIONS)]
-    values = draft.facts.resolver.values(call.func) if isinstance(call.func, ast.Name) else ()
-    return [v.declaration for v in values if v.role is Role.FUNCTION and isinstance(v.declaration, FUNCTIONS)]
+    return []
 
 
 def meets(draft: Draft, statements: Sequence[ast.stmt | ast.expr]) -> bool:
