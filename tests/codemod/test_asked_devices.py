@@ -141,7 +141,10 @@ def test_a_device_that_is_chosen_where_the_accelerator_is_not_made() -> None:
     definitions = "def place(net, config):\n    device = torch.device(config['device'])\n    return net.to(device)"
     slots = {"imports": "import json", "setup": SETTINGS, "device": "", "move": ""}
     text = script(**slots, definitions=definitions, model="model = place(Net(), config)")
-    assert unchanged(text).code == "DEV-UNKNOWN"
+    assert creation(text) == f"Accelerator(cpu=config['device'] == 'cpu', {SPLIT})"
+    # what the script puts there itself may be no word
+    setting = "\n    config['device'] = torch.device(config['device'])\n    return"
+    assert unchanged(text.replace("\n    return net", f"{setting} net")).code == "DEV-UNKNOWN"
 
 
 # ---- settings that are asked for the word that they are

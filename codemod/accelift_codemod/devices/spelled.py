@@ -75,7 +75,9 @@ def is_one(draft: Draft, node: ast.expr) -> bool:
 
 def is_setting(draft: Draft, node: ast.expr) -> bool:
     """Whether an expression is an option of the command line that is one particular GPU by default, or the entry of a
-    dict that is one."""
+    dict that is one; or of a file, where it may be."""
+    if draft.facts.devices.settings.says_where(node):
+        return means_it(draft, node)
     said, numbers = draft.facts.devices.said(node), draft.facts.devices.numbers
     return said is not None and (numbers.is_numbered(said) or (numbers.is_one(said) and means_it(draft, node)))
 
@@ -85,7 +87,7 @@ def unknown_entries(draft: Draft) -> Iterator[ast.expr]:
     the same dict, as `self.settings["device"]` in a network."""
     reads = [(n, read[1]) for n in draft.facts.index.parents if (read := written.asked(n)) and isinstance(n, ast.expr)]
     keys = {key for node, key in reads if is_setting(draft, node)}
-    for node in (n for n, key in reads if key in keys and draft.facts.runs(n)):
+    for node in (n for n, key in reads if key in keys and draft.facts.runs(n) and not is_setting(draft, n)):
         if written.entry(draft.facts.resolver, node) is None and not draft.gone(node):
             yield node
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts import written
+from accelift_codemod.facts import whereabouts, written
 from accelift_codemod.facts.command_line import is_main
 from accelift_codemod.facts.conditions import TRUE, Condition
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Scope, position
@@ -63,7 +62,7 @@ class DeviceVariables:
             for same in spellings.values():
                 if all(self.devices.chooses(b) and self.devices.is_device(b.value) for b in same):
                     found.append(self._variable(name, None, self.devices.segment(same[-1].node), same))
-        if self._calls_cuda or any(v.cpu != TRUE for v in found):
+        if whereabouts.calls_cuda(self.resolver) or any(v.cpu != TRUE for v in found):
             found = [v for v in found if v.cpu != TRUE]
         return sorted(found, key=lambda v: position(v.statements[0]))
 
@@ -136,10 +135,6 @@ class DeviceVariables:
         found = ((n, self.resolver.bindings(n)) for s in scopes for n in s.loads.get(binding.name, ()))
         reached = ((n, known) for n, known in found if any(b in chosen for b in known))
         return [n for n, known in reached if (binding in known and len(known) > 1 if also else binding not in known)]
-
-    @cached_property
-    def _calls_cuda(self) -> bool:
-        return any(self.resolver.qualified(c.func) != "torch.cuda" for c in self.index.methods.get("cuda", []))
 
     def _used_as_device(self, scope: Scope, name: str) -> bool:
         """Whether a string variable is handed to something that takes a device."""

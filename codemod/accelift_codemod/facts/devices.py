@@ -15,6 +15,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
 from accelift_codemod.facts.mixed_devices import MixedDevices
 from accelift_codemod.facts.names import is_placeholder
 from accelift_codemod.facts.processes import Processes
+from accelift_codemod.facts.settings_files import SettingsFiles
 from accelift_codemod.facts.simplifying import Conditions
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
@@ -37,6 +38,7 @@ class Devices:
         self.runs = conditions.runs
         self.numbers = GpuNumbers(self)
         self.mixed = MixedDevices(self.resolver)
+        self.settings = SettingsFiles(self.resolver)
         self._handed: set[Binding] = set()  # parameters that certainly are devices
 
     # ---- expressions
@@ -73,6 +75,8 @@ class Devices:
             func = node.func
             if isinstance(func, ast.Attribute) and func.attr == "format":
                 return self.is_device(func.value, depth + 1) or is_template(func.value)
+            if self.settings.says_where(node):
+                return True
             target = self.resolver.callee(node)
             if isinstance(target, FUNCTIONS):
                 returned = self.resolver.returns(target)
@@ -89,8 +93,9 @@ class Devices:
             if found:
                 return all(self._binds_device(b, depth + 1) for b in found)
             field = written.field(self.resolver, node)
-            return self.option(node) is not None or (field is not None and self._binds_device(field, depth + 1))
-        return False
+            if self.option(node) is not None or (field is not None and self._binds_device(field, depth + 1)):
+                return True
+        return isinstance(node, (ast.Attribute, ast.Subscript)) and self.settings.says_where(node)
 
     def _binds_device(self, binding: Binding, depth: int) -> bool:
         if binding.how is not How.PARAMETER:
@@ -190,7 +195,7 @@ class Devices:
                 return yes
             no = self.cpu(others[0], depth + 1)
             return None if yes is None or no is None else self._either(first, yes, no)
-        if isinstance(node, ast.Call):
+        if isinstance(node, ast.Call) and not self.settings.says_where(node):
             return self._given_by(node, depth)
         if isinstance(node, (ast.JoinedStr, ast.BinOp)):
             return FALSE if self.is_device(node) else None
@@ -201,6 +206,8 @@ class Devices:
                 return self.conditions.atom(node, ' == "cpu"')
         if self._is_setting(node) and isinstance(node, ast.Attribute) and not self.index.set_as_spelled(node):
             return self.conditions.atom(node, ' == "cpu"', setting=True)
+        if self.settings.says_where(node):
+            return self.conditions.atom(node, ' == "cpu"', setting=isinstance(node, ast.Attribute))
         return FALSE if self.numbers.is_option(node) else self._held(node, depth)
 
     def _given_by(self, call: ast.Call, depth: int) -> Condition | None:

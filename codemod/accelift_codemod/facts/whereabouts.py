@@ -96,3 +96,8 @@ def _is_tensor(resolver: Resolver, node: ast.expr, steps: int = 0) -> bool:
         b.how is How.ASSIGN and b.value is not None and not b.path and _is_tensor(resolver, b.value, steps + 1)
         for b in bindings
     )
+
+
+def calls_cuda(resolver: Resolver) -> bool:
+    """Whether something is moved by `.cuda()`: to a GPU, whatever devices are named beside."""
+    return any(resolver.qualified(call.func) != "torch.cuda" for call in resolver.index.methods.get("cuda", []))

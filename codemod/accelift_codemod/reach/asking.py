@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 def question(home: Home) -> Condition | None:
     """What tells, right after the script has chosen its device, whether that is the CPU; None if that is no way."""
     variable = home.variable
-    if variable is None or home.evaluable(variable.cpu, home.home) or home.facts.processes.managed:
+    known_before = home.evaluable(variable.cpu, home.home) if variable is not None else False
+    if variable is None or home.facts.processes.managed or (known_before and not of_file(home, variable.cpu)):
         return None
     target = variable.bindings[0].node
     if not isinstance(target, (ast.Name, ast.Attribute)) or not (_is_plain(home, variable) and _is_alone(home)):
@@ -34,6 +35,12 @@ def question(home: Home) -> Condition | None:
     if all(_is_object(home, binding) for binding in variable.bindings):
         return home.facts.devices.conditions.atom(target, '.type == "cpu"')
     return _spelled_out(home, variable.text, target)
+
+
+def of_file(home: Home, condition: Condition | None) -> bool:
+    """Whether a condition asks what a file of settings holds: it may be the name of a device, or its number."""
+    asked = condition.atoms() if condition is not None else []
+    return any(map(home.facts.devices.settings.says_where, asked))
 
 
 def handed_over(home: Home) -> Condition | None:

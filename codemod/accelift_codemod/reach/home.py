@@ -259,6 +259,8 @@ class Home:
                     "new ones, which would be those of one GPU for every process",
                     "choose a torch.device in one place, and move networks and batches there",
                 )
+        if self.variable is not None and asking.of_file(self, condition):
+            condition = None  # unless the device itself can be asked
         condition = self.asks or condition
         if condition is not None and self.variable is None:
             again = self.facts.devices.conditions.can_be_asked_again

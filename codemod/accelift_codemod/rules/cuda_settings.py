@@ -76,6 +76,10 @@ class CudaSettings(Rule):
             if draft.facts.runs(move.call) and self._numbered(draft, move):
                 yield self._indexed(draft, move.target or move.call)
                 break  # once is enough
+        targets = (move.target for move in draft.facts.moves.all if draft.facts.runs(move.call))
+        entry = next((t for t in targets if t is not None and draft.facts.devices.settings.says_where(t)), None)
+        if entry is not None:
+            yield self._still_chooses(draft, entry)
         for call, given in spelled_devices.handed(draft):
             if draft.facts.devices.numbers.indexed(given) is not None:
                 if spelled_devices.is_exchanged(draft, call, given):
@@ -93,16 +97,20 @@ class CudaSettings(Rule):
             if option is not None and _has_no_number(draft, option):
                 continue
             told = isinstance(node, ast.Attribute) and (option is not None or devices.is_told(node))
+            told = told or (isinstance(node, ast.expr) and devices.settings.says_where(node))
             if told or (variable.indexed is None and self._is_setting(draft, node, variable.cpu)):
-                yield draft.finding(
-                    "DEV-INDEX",
-                    Severity.NOTE,
-                    node,
-                    f"`{draft.facts.segment(node)}` still chooses between CPU and GPU, but the number of a GPU given "
-                    "with it has no effect any more",
-                    "choose GPUs with CUDA_VISIBLE_DEVICES, or gpu_ids in the launch config",
-                )
+                yield self._still_chooses(draft, node)
                 return
+
+    def _still_chooses(self, draft: Draft, node: ast.AST) -> Finding:
+        return draft.finding(
+            "DEV-INDEX",
+            Severity.NOTE,
+            node,
+            f"`{draft.facts.segment(node)}` still chooses between CPU and GPU, but the number of a GPU given with it "
+            "has no effect any more",
+            "choose GPUs with CUDA_VISIBLE_DEVICES, or gpu_ids in the launch config",
+        )
 
     def _is_setting(self, draft: Draft, node: ast.AST, cpu: Condition | None) -> bool:
         """Whether a device is what some settings say, which may name a GPU: `torch.device(config.device)`, where that
