@@ -8,6 +8,7 @@ from scripts import NO_BODY, converted, creation, findings, script, unchanged
 SPLIT = "dataloader_config=DataLoaderConfiguration(split_batches=True)"
 USED = {"device": "", "model": "model = Net().to({0})", "move": "x, y = x.to({0}), y.to({0})"}
 IMPORTS = "import argparse, json, yaml"
+READS = "config = json.load(open('c.json'))"
 
 
 def uses(setup: str, entry: str, **slots: str) -> str:
@@ -35,6 +36,24 @@ def test_an_entry_is_asked_where_the_accelerator_is_made(setup: str, entry: str)
     assert findings(text) == ["DEV-INDEX"]
 
 
+PARSED = """\
+parser = argparse.ArgumentParser()
+parser.add_argument("--device", default="cuda")
+args = parser.parse_args()
+"""
+LOOP = "for key, value in vars(args).items():\n    config[key] = value"
+
+
+@pytest.mark.parametrize(
+    "setup",
+    ["config = vars(args)", f"{READS}\nconfig.update(vars(args))", f"{READS}\n{LOOP}", f"{READS}\nconfig.update(lr=3)"],
+)
+def test_what_the_command_line_says_may_be_put_into_settings(setup: str) -> None:
+    text = uses(f"{PARSED}{setup}", "config['device']")
+    assert creation(text) == f"Accelerator(cpu=config['device'] == 'cpu', {SPLIT})"
+    assert unchanged(text.replace('default="cuda"', "type=torch.device")).code == "DEV-UNKNOWN" or "lr=3" in setup
+
+
 TRAINER = """\
 class Trainer:
     def __init__(self, config, loader):
@@ -51,7 +70,6 @@ class Trainer:
             F.cross_entropy(self.model(x), y).backward()
             self.optimizer.step()
 """
-READS = "config = json.load(open('c.json'))"
 
 
 def test_a_trainer_that_is_given_the_settings() -> None:

@@ -38,7 +38,7 @@ class Devices:
         self.runs = conditions.runs
         self.numbers = GpuNumbers(self)
         self.mixed = MixedDevices(self.resolver)
-        self.settings = SettingsFiles(self.resolver)
+        self.settings = SettingsFiles(self.resolver, self.command_line)
         self._handed: set[Binding] = set()  # parameters that certainly are devices
 
     # ---- expressions

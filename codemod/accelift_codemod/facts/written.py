@@ -34,7 +34,7 @@ def spread(resolver: Resolver, container: ast.expr, key: object) -> ast.expr | N
         return None
     statement = resolver.index.parents.get(made)
     targets = statement.targets if isinstance(statement, ast.Assign) and statement.value is made else []
-    if any(refills(resolver, one, key) for one in (container, *targets)):
+    if any(_refills(resolver, one, key) for one in (container, *targets)):
         return None
     found = [value for k, value in pairs if k == key]
     return found[0] if None not in values[0].keys and len(found) == 1 else None
@@ -51,7 +51,7 @@ def _entries(resolver: Resolver, made: ast.AST | None) -> list[tuple[object, ast
     return None
 
 
-def refills(resolver: Resolver, container: ast.expr, key: object) -> bool:
+def _refills(resolver: Resolver, container: ast.expr, key: object) -> bool:
     """Whether an entry may be set again where the container goes by a name."""
     owner = resolver.index.scope(container).owner(container.id) if isinstance(container, ast.Name) else None
     if owner is None or not isinstance(container, ast.Name):
