@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import indent
+
 import pytest
 from accelift_codemod.draft import mentioned
 from scripts import CREATED, added, converted, lifted, removed, script
@@ -191,6 +193,10 @@ MOVES = "x = x.to(device)\ny = y.to(device)\n"
         ("# ---- DEVICE 할당 ----\n", f"{MOVES}\n# then\n"),  # a paragraph
         ("", MOVES.replace("(device)", "(device)  # on CUDA")),
         ("# data parallel\n# on one device\n", f"{MOVES}# then\n"),
+        ("# x, y = x.cuda(), y.cuda()\n", MOVES),
+        ("#x = Variable(x.cuda(), volatile=True)\n", f"{MOVES}\n# then\n"),
+        ("", MOVES.replace("y =", "# z.to(device)\ny =")),
+        ("", f"if torch.cuda.is_available():\n    # x = x.cuda(non_blocking=True)\n{indent(MOVES, '    ')}"),
     ],
 )
 def test_what_is_said_of_moves_goes_with_them(said: str, moves: str) -> None:
@@ -206,6 +212,8 @@ def test_what_is_said_of_moves_goes_with_them(said: str, moves: str) -> None:
         ("# gpu_batches are small\n", f"{MOVES}\n# then\n"),
         ("# the next batch\n", f"{MOVES}\n# then\n"),
         ("# x = augment(x.to(device))\n", f"{MOVES}\n# then\n"),
+        ("# z = y.to(device)\n", f"{MOVES}\n# then\n"),  # which is another one from there on
+        ("# x, y = x.cuda(), 1\n", f"{MOVES}\n# then\n"),
         ("# the next batch\n# goes to the GPU\n", f"{MOVES}\n# then\n"),
         ("# to the GPU\n", "z = 1\n"),
         ("# %% to the GPU\n", MOVES),

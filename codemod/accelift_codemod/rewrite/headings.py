@@ -13,6 +13,7 @@ _DEVICE = re.compile(_NAMED, re.IGNORECASE)
 _TO_DEVICE = re.compile(
     rf"#\W*(?:move|moving|push|put|send|transfer|copy|to)\b.*{_NAMED}\W*(?:if available\W*)?$", re.IGNORECASE
 )
+_MOVE = re.compile(r"\.(?:cuda|to)\(")
 # What a comment says that holds without the move, too, or that tools read: a note, a reason, a cell of a notebook.
 _MORE = re.compile(
     r"^# ?%%|^# ?fmt:|://|\b(?:todo|fixme|xxx|hack|bug|note|nb|warning|caution|issue|see|because|since|otherwise|must)\b",
@@ -22,7 +23,9 @@ _MOST_WORDS = 9
 
 
 def is_about_devices(comment: str) -> bool:
-    """Whether a comment speaks of devices and no more, in words and not as code that is commented out."""
+    """Whether a comment speaks of devices and no more, in words, or is a move that is commented out."""
+    if _is_move(comment):
+        return True
     if not _DEVICE.search(comment) or _MORE.search(comment) or len(comment.split()) > _MOST_WORDS:
         return False
     try:
@@ -30,6 +33,38 @@ def is_about_devices(comment: str) -> bool:
     except SyntaxError:
         return True
     return all(isinstance(s, ast.Expr) and not isinstance(s.value, ast.Call) for s in code)
+
+
+def _is_move(comment: str) -> bool:
+    """Whether a comment is code that only moves something: `# x, y = x.cuda(), y.cuda()`, `# net.to(device)`."""
+    if not _MOVE.search(comment):
+        return False
+    try:
+        code = ast.parse(comment.lstrip("# ")).body
+    except SyntaxError:
+        return False
+    pairs = [pair for s in code for pair in (_pairs(s) if isinstance(s, ast.Assign) else [(None, s)])]
+    return bool(pairs) and all(_moves(target, value) for target, value in pairs)
+
+
+def _pairs(statement: ast.Assign) -> list[tuple[ast.expr | None, ast.AST]]:
+    """What an assignment sets, and to what."""
+    target, value = statement.targets[-1], statement.value
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        return list(zip(target.elts, value.elts, strict=True))
+    return [(target, value)]
+
+
+def _moves(target: ast.expr | None, node: ast.AST) -> bool:
+    """Whether code moves what it is assigned to, or a variable in place."""
+    node = node.value if isinstance(node, ast.Expr) else node
+    match node:
+        case ast.Call(func=ast.Name(id="Variable"), args=[inner]):
+            node = inner
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as moved, attr="cuda" | "to")):
+            return target is None or ast.unparse(target) == ast.unparse(moved)
+    return False
 
 
 def heading(places: Places, statement: ast.stmt, gone: Container[ast.stmt]) -> int:
@@ -49,6 +84,6 @@ def heading(places: Places, statement: ast.stmt, gone: Container[ast.stmt]) -> i
         if not following or following.startswith("#"):
             break
         if below not in gone:
-            return above if all(map(_TO_DEVICE.match, said)) else first
+            return above if all(_TO_DEVICE.match(c) or _is_move(c) for c in said) else first
         place += 1
     return above
