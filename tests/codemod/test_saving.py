@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import indent
+
 import pytest
 from scripts import REBOUND, convert, converted, findings, lifted, script
 
@@ -657,3 +659,12 @@ def test_processes_wait_before_functions_find_a_checkpoint(looks: str, waits: in
     assert output.count(WAIT) == waits
     if waits:
         assert f"    {WAIT}\n    {looks.splitlines()[0]}" in output
+
+
+@pytest.mark.parametrize(("around", "waits"), [("", False), ("for run in range(2):\n", True)])
+def test_a_checkpoint_of_another_run_is_not_waited_for(around: str, waits: bool) -> None:
+    """What is loaded between two trainings was not saved by the second one, unless all of it is run again."""
+    again = 'for x, y in loader:\n    F.cross_entropy(model(x), y).backward()\ntorch.save(model.state_dict(), "m.pt")'
+    after = f'model.load_state_dict(torch.load("m.pt"))\n{again}'
+    body = f"{around}{indent(after, '    ')}" if around else after
+    assert ("wait_for_everyone" in converted(script(after=body))) == waits

@@ -173,7 +173,7 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
         if all(paths.apart(resolver, read, path) for path in written):
             return False  # it has another ending
         if draft.after_training(load):
-            return True
+            return any(self._may_precede(draft, save, load) for save in saves)
         if draft.facts.unfollowed(load) is not None:
             return False
         path = self._constants(draft, draft.facts.resolver.argument(load, 0, "f"))
@@ -184,6 +184,12 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
             if draft.blueprint.timeline.alternate(load, save) or draft.follows(load, [save]):
                 return True
         return False
+
+    def _may_precede(self, draft: Draft, save: ast.Call, load: ast.Call) -> bool:
+        """Whether a call may save before another one loads: it does not come after that, or it is not known when."""
+        timeline = draft.blueprint.timeline
+        known = draft.facts.unfollowed(save) is None and timeline.places(save, None)
+        return not known or timeline.alternate(load, save) or draft.follows(load, [save])
 
     def _loads_network(self, draft: Draft, load: ast.Call, saves: list[ast.Call]) -> bool:
         """Whether a call loads a whole network where it has been saved from, and nothing moves it from there."""
