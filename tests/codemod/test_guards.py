@@ -612,16 +612,48 @@ def test_a_function_that_knows_no_exist_ok() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "output", "write"),
+    [
+        (
+            'np.save("a.npy", model(torch.zeros(1, 8)).detach().numpy())',
+            "model(torch.zeros(1, 8)).detach().numpy()",
+            'np.save("a.npy", output)',
+        ),
+        (
+            "save_image(model(x[:4]).view(-1, 3), f'{epoch}.png', nrow=2)",
+            "model(x[:4]).view(-1, 3)",
+            "save_image(output, f'{epoch}.png', nrow=2)",
+        ),
+        ("save_image(tensor=model(x), fp='a.png')", "model(x)", "save_image(tensor=output, fp='a.png')"),
+    ],
+)
+def test_a_forward_pass_is_taken_out_of_what_the_main_process_writes(line: str, output: str, write: str) -> None:
+    slots = {"imports": "import numpy as np", "from_imports": "from torchvision.utils import save_image"}
+    after = f"output = {output}\nif accelerator.is_main_process:\n    {write}"
+    assert converted(script(epoch_end=line, **slots)) == lifted(epoch_end=after, **slots)
+    assert findings(script(epoch_end=line, **slots)) in ([], ["METRIC-TRAIN"])
+
+
+def test_a_forward_pass_on_several_lines_is_taken_out_as_it_is_written() -> None:
+    line = "save_image(\n    model(x)\n    .view(-1, 3),\n    'a.png')"
+    after = converted(script(from_imports="from torchvision.utils import save_image", epoch_end=line))
+    assert "    output = (model(x)\n" in after and "save_image(\n            output,\n" in after
+
+
+@pytest.mark.parametrize(
     "line",
     [
-        'np.save("a.npy", model(torch.zeros(1, 8)).detach().numpy())',
         'np.save("a.npy", predict(model))',
+        'np.save("a.npy", torch.stack([model(torch.zeros(1, 8)) for _ in range(2)]).detach().numpy())',
+        'np.save(f"{model(torch.zeros(1, 8)).sum()}.npy", model(torch.zeros(1, 8)).detach().numpy())',
+        "np.save(next(names), model(torch.zeros(1, 8)).detach().numpy())",
     ],
 )
 def test_never_around_a_forward_pass(line: str) -> None:
     slots = {
         "imports": "import numpy as np",
         "definitions": "def predict(net):\n    return net(torch.zeros(1, 8)).detach().numpy()",
+        "setup": "names = iter('abc')",
         "after": line,
     }
     assert converted(script(**slots)) == lifted(**slots)

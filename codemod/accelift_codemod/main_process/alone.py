@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, changing
@@ -11,6 +12,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Operation, Severity
 
 _NAME = "value"
+_OUTPUTS = ("output", "outputs", "generated")  # what the results of networks are called
 
 
 def settle(work: Draft) -> None:
@@ -54,6 +56,48 @@ def _take_out(work: Draft, guard: Edit, statement: ast.Expr, part: ast.Call) -> 
     text = work.facts.segment(part)
     work.add(work.edit(guard.rule, statement, Operation.BEFORE, why, f"{_NAME} = {text}"))
     work.add(work.edit(guard.rule, part, Operation.BECOME, why, _NAME))
+
+
+def worked_out(draft: Draft, rule: str, call: ast.Call) -> Iterator[Edit]:
+    """The edits by which all processes run a network before the main process writes what it gives:
+    `output = net(noise)`, then `save_image(output, path)`; none where it cannot be taken out of the statement."""
+    given = [*call.args, *(k.value for k in call.keywords)]
+    runs = [a for a in given if any(draft.blueprint.prepared_models(n.func) for n in _calls(a))]
+    name = next((n for n in _OUTPUTS if n not in draft.facts.bound), None)
+    if len(runs) != 1 or name is None or isinstance(runs[0], ast.Starred):
+        return
+    (part,) = runs
+    if not all(_only_runs(draft, n) for n in walk(part)):
+        return  # of which other edits may change something
+    if any(_matters(draft, c) for a in given if a is not part for c in _calls(a)):
+        return  # it would come after that
+    why, text = "every process takes part in running the network", draft.facts.segment(part)
+    code = f"{name} = ({text})" if "\n" in text else f"{name} = {text}"
+    yield draft.edit(rule, draft.facts.index.statement(call), Operation.BEFORE, why, code)
+    yield draft.edit(rule, part, Operation.BECOME, why, name)
+
+
+def _calls(node: ast.AST) -> list[ast.Call]:
+    return [n for n in walk(node) if isinstance(n, ast.Call)]
+
+
+def _only_runs(draft: Draft, node: ast.AST) -> bool:
+    """Whether a part of an expression runs a prepared network, or has nothing to do with networks and devices."""
+    if isinstance(node, (ast.Lambda, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.comprehension)):
+        return False
+    if isinstance(node, ast.Call) and draft.facts.moves.of.get(node) is not None:
+        return False
+    if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) or draft.facts.index.parents.get(node) is None:
+        return True
+    parent = draft.facts.index.parents[node]
+    runs = isinstance(parent, ast.Call) and parent.func is node
+    prepared = draft.facts.resolver.roles(node) & {Role.MODEL, Role.OPTIMIZER, Role.LOADER}
+    return (runs or not prepared) and not draft.facts.devices.is_device(node)
+
+
+def _matters(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call may do more than compute, so that it matters when it is made."""
+    return changing.changes(draft.facts.resolver, call) or draft.facts.resolver.callee(call) is not None
 
 
 def self_contained(draft: Draft, *statements: ast.stmt) -> bool:

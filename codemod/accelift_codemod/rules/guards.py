@@ -10,6 +10,7 @@ from accelift_codemod.facts import commands, files, library, services
 from accelift_codemod.facts.own_values import is_apart
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.main_process import HEADER, RULE, folders, in_expressions, opened
+from accelift_codemod.main_process.alone import worked_out
 from accelift_codemod.measured.decisions import chosen_by_content
 from accelift_codemod.measured.shares import named_after_labels, named_after_samples
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity
@@ -127,7 +128,9 @@ if accelerator.is_main_process:
         self, draft: Draft, call: ast.Call, statement: ast.Expr, guarded: set[ast.stmt]
     ) -> Iterator[Edit | Finding]:
         together = draft.collective(statement)
-        if together is not None and not self._only_unwrappable(draft, statement):
+        runs = together is not None and not self._only_unwrappable(draft, statement)
+        before = [*worked_out(draft, RULE, call)] if runs else []
+        if runs and not before:
             yield draft.finding(
                 "COLL-MAIN",
                 Severity.ERROR,
@@ -150,6 +153,7 @@ if accelerator.is_main_process:
             return
         if folders.makes(draft, call):
             yield from folders.asked_before(draft, statement)
+        yield from before
         yield self._enclosed(draft, call)
 
     def _enclosed(self, draft: Draft, call: ast.Call, reason: str = "one process writes, not all of them") -> Edit:
