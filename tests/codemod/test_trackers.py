@@ -235,7 +235,7 @@ def test_never_a_guard_around_what_all_processes_compute() -> None:
     slots = {
         "from_imports": TENSORBOARD,
         "before": MAKE,
-        "epoch_end": 'writer.add_scalar("y", model(x).mean().item(), epoch)',
+        "epoch_end": 'writer.add_scalar("y", sum(model(x).mean().item() for _ in range(2)), epoch)',
     }
     assert converted(script(**slots)) == lifted(**slots)
     result = convert(script(**slots))
@@ -245,6 +245,16 @@ def test_never_a_guard_around_what_all_processes_compute() -> None:
         ("COLL-MAIN", "error"),
         ("METRIC-TRAIN", "note"),
     ]
+
+
+def test_what_all_processes_compute_is_taken_out_of_what_is_logged() -> None:
+    log = 'writer.add_scalar("y", {}, epoch)'
+    slots = {"from_imports": TENSORBOARD, "before": MAKE}
+    after = converted(script(epoch_end=log.format("model(x).mean().item()"), **slots))
+    guarded = f"    if accelerator.is_main_process:\n        {log.format('output')}\n"
+    assert f"    output = model(x).mean().item()\n{guarded}" in after
+    tested = f"if writer:\n    {log.format('model(x).mean().item()')}"
+    assert "COLL-MAIN" in findings(script(epoch_end=tested, **slots))  # the others would not come to it
 
 
 def test_a_writer_of_the_script_s_own_stays() -> None:

@@ -11,7 +11,7 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import is_constant, targets, walk
 from accelift_codemod.following.attributes import attribute_reads
 from accelift_codemod.following.onward import Read, function_of, reached
-from accelift_codemod.main_process.alone import self_contained
+from accelift_codemod.main_process.alone import self_contained, worked_out
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -101,6 +101,11 @@ if accelerator.is_main_process:
             if not (isinstance(use, ast.Expr) and isinstance(parent, ast.Call) and use.value is parent):
                 complete = False
             elif self._blocked(draft, use):
+                before = [] if self._tested(draft, node.value) else [*worked_out(draft, _RULE, parent)]
+                if before:
+                    yield from before
+                    guards.append(use)
+                    continue
                 complete = False
                 yield draft.finding(
                     "COLL-MAIN",
