@@ -515,3 +515,20 @@ def test_the_order_of_an_evaluation_is_not_told_of() -> None:
         loader="loader = DataLoader(data, drop_last=True)\nheld = DataLoader(data, shuffle=True)", after=evaluation
     )
     assert "DATA-ORDER" not in findings(text, target="accelerate")
+
+
+@pytest.mark.parametrize(
+    ("said", "behind"),
+    [
+        ("# optimizer = torch.optim.Adam(model.parameters())  # worse", True),
+        ("#optimizer = None\n# optimizer = torch.optim.Adam(model.parameters())", True),
+        ("# model = Net()", False),  # it may be about what follows
+        ("# optimizer = the best that there is", False),
+        ("\n# optimizer = torch.optim.Adam(model.parameters())", False),
+    ],
+)
+def test_prepare_stands_behind_other_choices_that_are_commented_out(said: str, behind: bool) -> None:
+    made = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+    prepare = "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)"
+    order = f"{said}\n{prepare}" if behind else f"{prepare}\n{said}"
+    assert f"{made}\n{order}\n" in converted(script(optimizer=f"{made}\n{said}"))

@@ -156,7 +156,7 @@ class _Rewriter:
             if above < first or isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
                 self.composer.apart[above] = self._blank_above(above)
             return
-        last = self._with_inner_comments(statement, indent)
+        last = self._with_alternatives(statement, self._with_inner_comments(statement, indent))
         behind = self.composer.after.setdefault(last, [])
         # What ends a block comes before what follows the block.
         inner = sum(len(indentation(lines[0])) >= len(indent) for _, lines in behind)
@@ -174,6 +174,13 @@ class _Rewriter:
         """The last of the comment lines directly below a statement that are indented more than this."""
         last = self.places.last(statement)
         while last < len(self.lines) and self._inner_comment(self.lines[last], indent):
+            last += 1
+        return last
+
+    def _with_alternatives(self, statement: ast.stmt, last: int) -> int:
+        """The last of the lines directly below an assignment that set the same to something else, commented out."""
+        targets = [ast.dump(t) for t in statement.targets] if isinstance(statement, ast.Assign) else []
+        while targets and last < len(self.lines) and targets == _commented_targets(self.lines[last]):
             last += 1
         return last
 
@@ -260,6 +267,18 @@ class _Rewriter:
             if last < len(self.lines) and not self.lines[last].strip():
                 last += 1
         return first, last
+
+
+def _commented_targets(line: str) -> list[str]:
+    """What a line assigns to that is commented out: `# optimizer = Adam(net.parameters())`."""
+    code = line.strip()
+    if not code.startswith("#") or "=" not in code:
+        return []
+    try:
+        parsed = ast.parse(code.lstrip("# ")).body
+    except SyntaxError:
+        return []
+    return [ast.dump(t) for s in parsed if isinstance(s, ast.Assign) for t in s.targets]
 
 
 def _located(index: Index, edits: Sequence[Edit]) -> Located:
