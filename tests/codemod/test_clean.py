@@ -229,6 +229,23 @@ def test_what_may_be_said_of_more_stays(said: str, moves: str) -> None:
     assert said.strip() in converted(script(move=said + moves)).replace("\n        #", "\n#")
 
 
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ("# (batch_size (N), 3, 300, 300)", "# x: (batch_size (N), 3, 300, 300)"),
+        ("#(N, 8)", "# x: (N, 8)"),
+        ("# B,S,C,H,W", "# x: B,S,C,H,W"),
+        ("# [B, 3, H, W]", "# x: [B, 3, H, W]"),
+        ("# BATCH_SIZE*28*28", "# x: BATCH_SIZE*28*28"),
+        ("# not useful when testing", "# not useful when testing"),
+        ("# a, b", "# a, b"),
+        ("# 학습시 실행", "# 학습시 실행"),
+    ],
+)
+def test_the_shape_of_what_was_moved_stays_told(said: str, left: str) -> None:
+    assert converted(script(move=f"x = x.to(device)  {said}\ny = y.to(device)")) == lifted(move=left)
+
+
 # ---- imports
 
 

@@ -13,7 +13,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import STATEMENT_OPERATIONS, Edit, Operation, Span
 from accelift_codemod.rewrite.apart import Apart
 from accelift_codemod.rewrite.compose import Composer
-from accelift_codemod.rewrite.headings import heading, is_about_devices
+from accelift_codemod.rewrite.headings import heading, is_about_devices, tells_shape
 from accelift_codemod.rewrite.layout import (
     DEFAULT_LINE_LENGTH,
     comments,
@@ -220,7 +220,7 @@ class _Rewriter:
         if edit.operation is Operation.DROP:
             above = heading(self.places, statement, gone - self.kept)
             first = first if above in self.composer.before else above
-        kept = self._kept_comments(first, last, edit)
+        kept = self._named(self._kept_comments(first, last, edit), statement, edit)
         if not new and block[0] is statement and all(s in gone and s not in self.kept for s in block):
             if not kept and self._is_else(statement, block, first):
                 first -= 1
@@ -242,6 +242,16 @@ class _Rewriter:
             self.without += filter(is_about_devices, found)
             found = [comment for comment in found if not is_about_devices(comment)]
         return found
+
+    def _named(self, said: list[str], statement: ast.stmt, edit: Edit) -> list[str]:
+        """Comments on a statement that goes; one that only tells a shape says of what, as it stands alone then."""
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        if edit.operation is not Operation.DROP or len(said) != 1 or not isinstance(target, ast.Name):
+            return said
+        if not tells_shape(said[0]):
+            return said
+        self.without += said
+        return [f"# {target.id}: {said[0].lstrip('# ')}"]
 
     def _is_else(self, statement: ast.stmt, block: list[ast.stmt], first: int) -> bool:
         """Whether a block is what stands below an `else:` that can go with it."""

@@ -13,6 +13,8 @@ _DEVICE = re.compile(_NAMED, re.IGNORECASE)
 _TO_DEVICE = re.compile(
     rf"#\W*(?:move|moving|push|put|send|transfer|copy|to)\b.*{_NAMED}\W*(?:if available\W*)?$", re.IGNORECASE
 )
+_SIZE = r"(?:[A-Z][A-Za-z_]{0,3}|[A-Z_]+|[a-z]+_(?:size|len|length)(?: \(\w+\))?|batch|\d+)"
+_SHAPE = re.compile(rf"#\W*(?:\w+\W)?[(\[]?{_SIZE}(?:\s*[,x*]\s*{_SIZE})+[)\]]?$")
 _MOVE = re.compile(r"\.(?:cuda|to)\(")
 # What a comment says that holds without the move, too, or that tools read: a note, a reason, a cell of a notebook.
 _MORE = re.compile(
@@ -33,6 +35,11 @@ def is_about_devices(comment: str) -> bool:
     except SyntaxError:
         return True
     return all(isinstance(s, ast.Expr) and not isinstance(s.value, ast.Call) for s in code)
+
+
+def tells_shape(comment: str) -> bool:
+    """Whether a comment tells a tensor's shape, and no more: `# (N, 3, 300, 300)`, `# B,S,C,H,W`, `# BATCH*28*28`."""
+    return _SHAPE.match(comment) is not None
 
 
 def _is_move(comment: str) -> bool:
