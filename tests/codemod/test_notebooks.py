@@ -22,6 +22,7 @@ from accelift_codemod.rewrite.result import CannotRewrite
 from cli_runs import tree
 from scripts import converted, script
 
+OPTIMIZER = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
 CELLS = script(after='print("last %.9f" % loss.item())').split("\n\n\n")
 
 
@@ -455,3 +456,16 @@ def test_what_is_no_notebook_is_told_whether_it_mentions_torch_or_not(
     made, checked = convert_file(path, Options()), check_bytes(data, str(path), Choice())
     assert f"{path}: {problem}" in made.error and made.error == checked.error
     assert convert_file(path, Options(), named=False).skipped  # found in a folder, it may be anything
+
+
+@pytest.mark.parametrize(("then", "left"), [("", "model"), ("print(1)", ""), ("optimizer = None", "")])
+def test_a_cell_that_ends_in_a_move_still_shows_what_it_moved(then: str, left: str) -> None:
+    """So does a script whose cells are marked."""
+    slots = {"model": "# %%\nmodel = Net()\nmodel.to('cuda')\n" + then, "optimizer": "# %%\n" + OPTIMIZER}
+    lines = converted(script(device="", move="x, y = x.to('cuda'), y.to('cuda')", **slots))
+    wanted = [line for line in ("model = Net()", left, then.replace("print", "accelerator.print")) if line]
+    assert "\n".join(["", *wanted, "# %%", ""]) in lines
+    cells = ["import torch", *(script(device="", **slots).replace("(device)", "('cuda')").split("# %%\n"))]
+    output = convert(notebook(*map(cell, cells))).output
+    assert output is not None
+    assert sources(output)[2].rstrip("\n").endswith("\n".join(wanted))

@@ -13,6 +13,7 @@ from accelift_codemod.devices.besides import acts
 from accelift_codemod.devices.copies import text_of
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value, library, position, written
+from accelift_codemod.facts.cells import ends_cell
 from accelift_codemod.facts.effects import assignments
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.moves import Move
@@ -171,6 +172,9 @@ for x, y in loader:
         calls = {m.call for m in moves}
         reason = "prepare puts it on the device" if self._about_model(draft, moves) else DEALT
         identities = self._identities(draft, statement, calls)
+        if isinstance(statement, ast.Expr) and identities == [True] and ends_cell(draft.facts, statement):
+            yield draft.edit(_RULE, statement.value, Operation.RECEIVER, reason, subject=moves[0].receiver)
+            return  # the cell shows it
         if identities and all(identities):
             yield draft.edit(_RULE, statement, Operation.DROP, reason, subject=moves[0].receiver)
             return

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ast
-import re
 from dataclasses import replace
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role, files
+from accelift_codemod.facts.cells import CELL
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Need, Operation, Span
 
-_CELL = re.compile(r"# ?(?:%%|In\[)")  # what begins a cell of a notebook that is written as a script
 # Builtin functions that only compute.
 _COMPUTING = frozenset("range len int float str min max round abs enumerate zip reversed sorted isinstance".split())
 
@@ -218,7 +217,7 @@ def _serves(work: Draft, statement: ast.stmt, edit: Edit) -> bool:
 def _between(work: Draft, first: ast.stmt, second: ast.stmt) -> bool:
     """Whether something stands between two statements that does not belong under their header: an edit, a new cell."""
     original = work.facts.original
-    if any(map(_CELL.match, work.facts.source.between(original(first), original(second)))):  # type: ignore[arg-type]
+    if any(map(CELL.match, work.facts.source.between(original(first), original(second)))):  # type: ignore[arg-type]
         return True
     return any(e.operation is Operation.AFTER for e in work.edits_at(first)) or any(
         e.operation is Operation.BEFORE for e in work.edits_at(second)
