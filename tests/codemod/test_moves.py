@@ -565,3 +565,30 @@ def test_where_a_checkpoint_is_read_to(place: str, expected: str) -> None:
     before = 'for number in range(2):\n    state = torch.load("a.pt", map_location={})'
     out = converted(script(imports="import argparse", setup=PARSED, before=before.format(place)))
     assert before.format(expected) in out
+
+
+RESUMED = """\
+checkpoint = None
+if checkpoint is None:
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+else:
+    saved = {saved}
+    model, optimizer = saved["model"], saved["optimizer"]
+{move}"""
+
+
+@pytest.mark.parametrize(("saved", "stays"), [("torch.load('a.pt')", False), ("held('a.pt')", True)])
+def test_a_model_that_may_have_been_saved_whole_is_moved_by_prepare(saved: str, stays: bool) -> None:
+    slots = {"from_imports": "from library import held", "optimizer": "", "epoch": "model.to(device)"}
+    after = converted(script(model=RESUMED.format(saved=saved, move="model = model.to(device)"), **slots))
+    assert ("model = model.to(device)" in after) == stays
+    assert ("    model.to(device)" in after) == stays
+
+
+def test_a_model_that_was_saved_whole_and_is_handed_on_by_itself_is_moved() -> None:
+    run = "with torch.no_grad():\n        return net(torch.ones(1, 8, device=device))"
+    look = f"def look(net):\n    net.to(device)\n    {run}"
+    after = "look(model)\nlook(torch.load('a.pt'))"
+    assert "    net.to(device)\n" in converted(script(definitions=look, after=after))
+    assert "    net.to(device)\n" not in converted(script(definitions=look, after="look(model)"))

@@ -10,6 +10,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Function, How
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import is_constant, walk
+from accelift_codemod.facts.values import Role, Value
 
 # What is raised where a file or folder is there already, or else covers that.
 IF_THERE = frozenset("FileExistsError OSError IOError EnvironmentError Exception BaseException".split())
@@ -30,6 +31,7 @@ _ASKS = frozenset({"exists", "is_file", "is_dir", "glob"})
 _CHANGES = frozenset("insert update delete replace create drop alter".split())  # the first words of statements in SQL
 _SUMS_UP = frozenset({"all", "any", "bool", "len", "list", "set", "sorted"})
 _FINDS = frozenset("os.path.exists os.path.isfile os.path.isdir os.path.lexists os.listdir glob.glob".split())
+_LOADS = frozenset("torch.load pickle.load joblib.load dill.load cloudpickle.load".split())
 _MEASURES = frozenset({"os.path.getsize", "os.stat", "os.path.getmtime"})
 
 
@@ -322,3 +324,8 @@ def _lists(resolver: Resolver, call: ast.Call) -> bool:
         return True
     unknown = resolver.callee(call) is None and resolver.qualified(call.func) is None
     return unknown and isinstance(call.func, ast.Attribute) and call.func.attr in _LISTS_OF_PATHS
+
+
+def is_loaded(value: Value) -> bool:
+    """Whether an object comes out of a checkpoint: where it may be a model instead, it is that model, saved whole."""
+    return value.role is Role.OBJECT and value.name.partition("[")[0] in _LOADS

@@ -10,6 +10,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value, position
 from accelift_codemod.facts.conditions import TRUE
 from accelift_codemod.facts.contents import inside
+from accelift_codemod.facts.files import is_loaded
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.networks.bypassing import trains
@@ -37,7 +38,6 @@ _SAVES = {
     **{f"{library}.{name}": "obj" for library in ("pickle", "dill", "cloudpickle") for name in ("dump", "dumps")},
     "joblib.dump": "value",
 }
-_LOADS = frozenset("torch.load pickle.load joblib.load dill.load cloudpickle.load".split())
 _DISPLAYS = (ast.Dict, ast.List, ast.Tuple)
 _KEEPING = frozenset({*_SAVES, "copy.deepcopy", "copy.copy"})
 # Types of which the wrapper is one if the model is, or that ask for the wrapper itself.
@@ -145,7 +145,7 @@ with torch.no_grad():
         as it is made by what does not run. The bundled runtime gives back None, too."""
         if value.is_none:
             return draft.runtime
-        return value.role is Role.MODEL or _loaded(value) or not draft.facts.runs(value.origin)
+        return value.role is Role.MODEL or is_loaded(value) or not draft.facts.runs(value.origin)
 
     def _is_over(self, draft: Draft, name: ast.expr, value: Value, models: tuple[Value, ...]) -> bool:
         """Whether a variable has a text or a number only before it is given the prepared model, surely before it is
@@ -374,11 +374,6 @@ with torch.no_grad():
             and func.attr == "add_graph"
             and Role.WRITER in draft.facts.resolver.roles(func.value)
         )
-
-
-def _loaded(value: Value) -> bool:
-    """Whether an object comes out of a checkpoint: where it may be a model instead, it is that model, saved whole."""
-    return value.role is Role.OBJECT and value.name.partition("[")[0] in _LOADS
 
 
 @kept

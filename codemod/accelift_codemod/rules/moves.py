@@ -15,6 +15,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value, library, position, written
 from accelift_codemod.facts.cells import ends_cell
 from accelift_codemod.facts.effects import assignments
+from accelift_codemod.facts.files import is_loaded
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.moves import Move
 from accelift_codemod.facts.touching import Touching
@@ -97,7 +98,16 @@ for x, y in loader:
         if all(v.role is Role.LOSS for v in values):
             return all(self._stateless(draft, v) for v in values)
         models = [v for v in values if draft.blueprint.is_prepared(v)]
-        return len(models) == len(values) and all(self._moved_by_prepare(draft, move, v) for v in models)
+        others = [v for v in values if v not in models]
+        taken = not others or any(self._takes_the_place(draft, v, others) for v in models)
+        return bool(models) and taken and all(self._moved_by_prepare(draft, move, v) for v in models)
+
+    def _takes_the_place(self, draft: Draft, model: Value, others: list[Value]) -> bool:
+        """Whether other values of a model's variable are what was saved whole, and are prepared in its place."""
+        item = draft.blueprint.item(model)
+        bindings = item.scope.bindings.get(item.name, ()) if item is not None else ()
+        bound = [v for b in bindings for v in draft.facts.resolver.bound(b)]
+        return all(is_loaded(v) and v in bound for v in others)
 
     def _from_prepared(self, draft: Draft, receiver: ast.expr, call: ast.Call) -> bool:
         """Whether an expression is a part of a batch that a prepared loader has moved already."""
