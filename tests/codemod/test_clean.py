@@ -515,3 +515,34 @@ def test_a_parameter_goes_whose_argument_is_written_out(signature: str, call: st
 def test_one_stays_beside_a_literal() -> None:
     output = converted(parameter("loader, n, model, optimizer, device", "train(loader, 3, model, optimizer, 'cuda')"))
     assert "train(loader, 3, model, optimizer, 'cuda'" in output  # nothing has read it
+
+
+PREPARES = """\
+def prepare_device(wanted):
+    count = torch.cuda.device_count()
+    if wanted > 0 and count == 0:
+        print("no GPU")
+        wanted = 0
+    if wanted > count:
+        print(f"only {{count}}")
+        {more}
+    device = torch.device("cuda:0" if wanted > 0 else "cpu")
+    return device, list(range(wanted))
+"""
+PREPARED = """\
+device, numbers = prepare_device(config["n_gpu"])
+model = Net().to(device)
+if len(numbers) > 1:
+    model = nn.DataParallel(model, device_ids=numbers)"""
+
+
+@pytest.mark.parametrize(
+    ("more", "goes"), [("wanted = count", True), ("wanted = count  # all", True), ("LEFT.append(count)", False)]
+)
+def test_a_call_that_only_asks_for_devices_goes_with_what_it_gave(more: str, goes: bool) -> None:
+    setup = "import json\nLEFT = []\nconfig = json.load(open('config.json'))"
+    slots = {"definitions": PREPARES.format(more=more), "setup": setup, "device": ""}
+    text = script(model=PREPARED, move="x, y = x.to(device), y.to(device)", **slots)
+    after = converted(text)
+    assert ("= prepare_device(" not in after) == goes
+    assert "= prepare_device(" in converted(f"{text}print(numbers)\n")

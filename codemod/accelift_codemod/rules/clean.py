@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from accelift_codemod.devices import unread_parameters
+from accelift_codemod.devices.asking import only_asks
 from accelift_codemod.devices.surviving import is_spelled
 from accelift_codemod.draft import Draft, mentioned
 from accelift_codemod.facts import How, Scope
@@ -227,25 +228,27 @@ if use_cuda:
     # ---- variables
 
     def _unread_variables(self, draft: Draft) -> Iterator[Edit]:
-        """Variables all of whose reads the conversion has removed."""
-        for scope, name in self._lost(draft):
+        """Variables all of whose reads the conversion has removed; of several that are set at once, all of them."""
+        lost = list(self._lost(draft))
+        for scope, name in lost:
             bindings = scope.bindings.get(name, [])
-            if len(bindings) != 1 or bindings[0].how is not How.ASSIGN or bindings[0].path:
+            if len(bindings) != 1 or bindings[0].how is not How.ASSIGN:
                 continue
             if is_spelled(draft, name) if scope.is_module else unread_parameters.reads_all(draft, scope.node):
                 continue
             binding = bindings[0]
             statement = draft.facts.index.statement(binding.node)
-            if (
-                not isinstance(statement, ast.Assign)
-                or len(statement.targets) != 1
-                or statement.targets[0] is not binding.node
-                or draft.edits_at(statement)
-                or not self._is_pure(draft, statement.value)
-                or not self._about_devices(draft, statement.value)
-            ):
+            if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
                 continue
-            yield draft.edit(_RULE, statement, Operation.DROP, "nothing reads it any more")
+            if any(e.operation not in (Operation.BEFORE, Operation.AFTER) for e in draft.edits_at(statement)):
+                continue
+            target = statement.targets[0]
+            names = target.elts if isinstance(target, ast.Tuple) else [target]
+            if not all(isinstance(n, ast.Name) and (scope, n.id) in lost for n in names):
+                continue
+            value = statement.value
+            if (self._is_pure(draft, value) and self._about_devices(draft, value)) or only_asks(draft, value):
+                yield draft.edit(_RULE, statement, Operation.DROP, "nothing reads it any more")
 
     def _about_devices(self, draft: Draft, node: ast.expr) -> bool:
         if draft.facts.processes.part(node) is not None:
