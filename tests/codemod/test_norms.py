@@ -277,3 +277,54 @@ def test_a_share_has_fewer_pieces_of_a_size(pieces: str, added: str, codes: list
     """Added up and divided by how many there are in a whole batch, they are too little in a share."""
     forward = f"optimizer.zero_grad()\nloss = 0\nfor a, b in {pieces}:\n    {added}\nloss = loss / 4"
     assert findings(script(forward=forward)) == codes
+
+
+def backwards(loss: str, unknown: bool = False) -> tuple[str, list[str]]:
+    """The backward pass of a loss that is computed from `d`, what a network gives, and what is said of it."""
+    made = {"from_imports": "from elsewhere import make", "model": "model = make().to(device)"} if unknown else {}
+    text = script(**made, forward=f"optimizer.zero_grad()\nd = model(x)\n{loss}")
+    line = next(line for line in converted(text).splitlines() if "accelerator.backward" in line)
+    return line.strip(), findings(text)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "loss = (d - 1).norm() ** 2",
+        "n = torch.norm(d - 1, p=2)\nloss = n.pow(2)",
+        "loss = torch.square(torch.linalg.vector_norm(d))",
+        "loss = torch.trace(d.t() @ d)",
+        "s = torch.mm(d, F.one_hot(y, 3).float().t())\nloss = s.trace()",
+        "loss = (d.T @ d).diag().sum()",
+    ],
+)
+def test_the_square_of_a_norm_is_a_sum(loss: str) -> None:
+    assert backwards(loss) == ('accelerator.backward(loss, reduction="sum")', [])
+    assert backwards(f"{loss} / len(x)") == ("accelerator.backward(loss)", [])
+    assert backwards(loss, unknown=True) == ("accelerator.backward(loss)", ["LOSS-UNKNOWN"])
+
+
+def test_the_diagonal_of_a_product_has_a_number_for_each_sample() -> None:
+    assert backwards("loss = (d @ F.one_hot(y, 3).float().t()).diag().mean()") == ("accelerator.backward(loss)", [])
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "loss = d.norm() ** 3",
+        "loss = d.norm(dim=1).mean() ** 2",
+        "loss = torch.linalg.norm(d, 2) ** 2",  # that of a matrix
+        "loss = (d - d.mean(0)).norm() ** 2",
+        "loss = (d.t() @ d / len(d)).norm() ** 2",
+        "s = d @ d.t()\nloss = F.relu(s - s.diag()[None]).mean()",
+    ],
+)
+def test_others_are_still_statistics_of_the_batch(loss: str) -> None:
+    assert backwards(loss)[1] == ["LOSS-INBATCH"]
+
+
+@pytest.mark.parametrize("loss", ["torch.exp(-torch.cdist(d, d) ** 2)", "torch.cdist(d, d).neg().exp()"])
+def test_a_mean_of_what_is_made_of_all_distances(loss: str) -> None:
+    assert backwards(f"loss = {loss}.mean()")[1] == ["LOSS-INBATCH"]
+    assert backwards(f"loss = {loss}.mean()", unknown=True)[1] == ["LOSS-UNKNOWN"]  # between which rows?
+    assert backwards(f"loss = {loss.replace('d)', 'torch.eye(3))')}.mean()")[1] == []

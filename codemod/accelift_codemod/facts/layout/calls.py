@@ -20,6 +20,7 @@ from accelift_codemod.facts.layout import (
     operations,
     products,
     spelled,
+    squared,
     unfollowed,
     vectorised,
     views,
@@ -86,6 +87,9 @@ class Calls(OwnCalls):
         func = call.func
         qualified = self.resolver.library_function(func)
         call = self.resolver.whole(call) if qualified is not None else call  # of `partial(F.mse_loss, reduction="sum")`
+        summed = squared.read(self.layouts, call, env, frame)
+        if summed is not None:
+            return summed
         arguments = [self.layouts.read(a, env, frame) for a in call.args]
         keywords = self._keywords(call, env, frame)
         everything = [*arguments, *keywords.values()]

@@ -151,14 +151,22 @@ class Choosing:
         qualified = self.resolver.library_function(call.func) if isinstance(call, ast.Call) else None
         return qualified is not None and not qualified.startswith(_KNOWN)
 
-    def distances(self, node: ast.expr) -> list[ast.expr]:
-        """The tensors between whose rows an expression has all distances, if it has any: samples, perhaps."""
-        call = self._made(node)
-        while isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _ALIKE:
-            call = self._made(call.func.value)
-        if isinstance(call, ast.Call) and self.resolver.qualified(call.func) == "torch.cdist":
-            return call.args[:2]
-        return []
+    def distances(self, node: ast.expr, steps: int = 0) -> list[ast.expr]:
+        """The tensors between whose rows an expression has all distances, or what is made of each: samples, perhaps."""
+        made = self._made(node)
+        if steps > _MOST_STEPS:
+            return []
+        if isinstance(made, ast.UnaryOp):
+            return self.distances(made.operand, steps + 1)
+        if isinstance(made, ast.BinOp) and not isinstance(made.op, ast.MatMult):
+            return self.distances(made.left, steps + 1) or self.distances(made.right, steps + 1)
+        if not isinstance(made, ast.Call):
+            return []
+        qualified, name = self._operation(made)
+        if qualified == "torch.cdist":
+            return made.args[:2]
+        of = made.args[0] if qualified.startswith("torch.") and made.args else getattr(made.func, "value", None)
+        return self.distances(of, steps + 1) if name in _ALIKE | torch_ops.CURVED and of is not None else []
 
     def _operation(self, call: ast.Call) -> tuple[str, str]:
         """What a call is called by its library, empty for a method of an object, and the last part of that."""

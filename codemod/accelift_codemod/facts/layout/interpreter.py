@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.index import Function, Index
-from accelift_codemod.facts.layout import decided, each, entries, ignored, products, settled, views
+from accelift_codemod.facts.layout import decided, each, entries, ignored, products, settled, squared, views
 from accelift_codemod.facts.layout.algebra import (
     CURVING,
     FIXED,
@@ -300,6 +300,9 @@ class Layouts:
         if isinstance(node, ast.Dict):
             return self._entries(node, env, frame)
         if isinstance(node, ast.BinOp):
+            summed = squared.read(self, node, env, frame)
+            if summed is not None:
+                return summed
             left, right = self.read(node.left, env, frame), self.read(node.right, env, frame)
             return self.operated(node, left, right, env, frame)
         if isinstance(node, ast.UnaryOp):
