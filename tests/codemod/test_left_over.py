@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import convert, script, severities
+from scripts import convert, findings, script, severities
 
 DATA = """\
 data = TensorDataset(torch.arange(512.0).view(64, 8), torch.arange(64) % 3)
@@ -50,3 +50,39 @@ def test_one_that_a_function_reads() -> None:
 )
 def test_batches_of_its_own(lines: list[str]) -> None:
     assert severities(evaluating(*lines), "METRIC-LOCAL") == []
+
+
+SHAPED = """\
+def sample(model, shape):
+    if len(shape) != 1:
+        raise ValueError(shape)
+    return torch.zeros(4, *shape)
+"""
+TRIES = "try:\n    sample(model, shape)\nexcept ValueError:\n    break"
+
+
+@pytest.mark.parametrize(
+    ("shape", "codes"),
+    [
+        ("tuple(out.shape[1:])", []),
+        ("[out.size(1)]", []),
+        ("out.shape[-2:]", ["METRIC-TRAIN"]),  # perhaps with that of the samples
+        ("out.shape", ["METRIC-TRAIN"]),
+        ("(len(out),)", ["METRIC-TRAIN"]),
+    ],
+)
+def test_how_large_samples_are_is_the_same_on_every_process(shape: str, codes: list[str]) -> None:
+    forward = f"optimizer.zero_grad()\nout = model(x)\nshape = {shape}\nloss = F.cross_entropy(out, y)"
+    assert findings(script(definitions=SHAPED, forward=forward, epoch_end=TRIES)) == codes
+
+
+def test_where_samples_are_padded_it_is_not() -> None:
+    padded = "x = nn.utils.rnn.pad_sequence([r[0] for r in rows])"
+    pads = f"def pads(rows):\n    {padded}\n    return x.t(), torch.ones(len(rows)).long()"
+    text = script(
+        definitions=f"{SHAPED}\n\n{pads}",
+        loader="loader = DataLoader(data, batch_size=16, collate_fn=pads)",
+        forward="optimizer.zero_grad()\nout = model(x)\nshape = tuple(x.shape[1:])\nloss = F.cross_entropy(out, y)",
+        epoch_end=TRIES,
+    )
+    assert "METRIC-TRAIN" in findings(text)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, Binding, How, Role, position, torch_ops
+from accelift_codemod.facts import BatchLoop, Binding, How, Role, position
 from accelift_codemod.facts.layout import Layout
-from accelift_codemod.facts.layout.products import integer
+from accelift_codemod.measured.numbers import is_of_rows
 from accelift_codemod.measured.shares import is_share
 from accelift_codemod.measured.steering import steers
 from accelift_codemod.plan import Finding, Severity
@@ -23,7 +23,7 @@ def left_over(draft: Draft) -> Iterator[Finding]:
         if isinstance(loop.node, ast.comprehension):
             continue
         for reads in draft.names_in(loop.node).values():
-            loads = (n for n in reads if isinstance(n.ctx, ast.Load) and _is_of_rows(draft, n))
+            loads = (n for n in reads if isinstance(n.ctx, ast.Load) and is_of_rows(draft, n))
             left = next(((n, by) for n in loads if (by := _left_by(draft, loop, n)) is not None), None)
             if left is not None:
                 read, by = left
@@ -37,21 +37,6 @@ def left_over(draft: Draft) -> Iterator[Finding]:
                     "accelerator.gather_for_metrics",
                 )
                 yield found if steers(draft, [read], saves=False) else replace(found, tells=(draft.facts.short(read),))
-
-
-def _is_of_rows(draft: Draft, read: ast.Name) -> bool:
-    """Whether a read is of rows, or of how many there are: not of what batches have alike, `x.dtype`, `x.shape[1:]`."""
-    parents = draft.facts.index.parents
-    part = parents[read]
-    if not isinstance(part, ast.Attribute) or part.attr not in torch_ops.ABOUT:
-        return True
-    outer = parents[part]
-    asked: ast.expr | None = None
-    if isinstance(outer, ast.Subscript) and outer.value is part:
-        asked = outer.slice.lower if isinstance(outer.slice, ast.Slice) else outer.slice
-    elif isinstance(outer, ast.Call) and outer.func is part and outer.args:
-        asked = outer.args[0]
-    return part.attr not in ("dtype", "device", "dim", "ndim") and integer(asked) in (0, None)
 
 
 def _left_by(draft: Draft, loop: BatchLoop, read: ast.Name) -> ast.AST | None:

@@ -12,6 +12,7 @@ from accelift_codemod.facts import BatchLoop, How, Kind, Role, position, torch_o
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout
+from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.tree import walk
 
 _STEPS = 4  # through names, and functions of the script
@@ -189,3 +190,18 @@ def contents(draft: Draft, node: ast.AST) -> Iterator[ast.Name]:
     elif not (isinstance(node, ast.Attribute) and node.attr in torch_ops.ABOUT):
         for child in ast.iter_child_nodes(node):
             yield from contents(draft, child)
+
+
+def is_of_rows(draft: Draft, read: ast.Name) -> bool:
+    """Whether a read is of rows, or of how many there are: not of what batches have alike, `x.dtype`, `x.shape[1:]`."""
+    parents = draft.facts.index.parents
+    part = parents[read]
+    if not isinstance(part, ast.Attribute) or part.attr not in torch_ops.ABOUT:
+        return True
+    outer = parents[part]
+    asked: ast.expr | None = None
+    if isinstance(outer, ast.Subscript) and outer.value is part:
+        asked = outer.slice.lower if isinstance(outer.slice, ast.Slice) else outer.slice
+    elif isinstance(outer, ast.Call) and outer.func is part and outer.args:
+        asked = outer.args[0]
+    return part.attr not in ("dtype", "device", "dim", "ndim") and integer(asked) in (0, None)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection
+from functools import partial
 
+from accelift_codemod.batches import padding
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role, Value, paths
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.keeping import keeps
+from accelift_codemod.facts.layout.algebra import FIXED, written_out
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import key
@@ -17,7 +20,7 @@ from accelift_codemod.following.held_outside import root
 from accelift_codemod.measured import labels
 from accelift_codemod.measured.filling import FILLING, filled, keeping
 from accelift_codemod.measured.function_memory import holders, kept_by_functions, sets_by_a_test
-from accelift_codemod.measured.numbers import contents
+from accelift_codemod.measured.numbers import contents, is_of_rows
 from accelift_codemod.measured.sums import Loop, bindings_of
 
 _TRAINED = frozenset({Role.MODEL, Role.OPTIMIZER, Role.SCHEDULER})
@@ -60,7 +63,7 @@ def _local_names(draft: Draft, asked: tuple[BatchLoop, Loop, frozenset[str]]) ->
         names = step.local
     if summed:
         names = names - _from(effects, node, set(summed), whole)
-    same = trained(draft, node)
+    same = trained(draft, node) | _sizes(draft, loop, node)
     names = names - same
     for _ in range(2):  # what one iteration leaves behind, the next one reads
         for statement in flatten(node.body):
@@ -136,6 +139,29 @@ def trained(draft: Draft, node: ast.AST) -> set[str]:
             set_to.setdefault(name.id, []).extend(same)
     norms = {name for name, norm in set_to.items() if norm and all(norm)}
     return norms | {name for name, roles in found.items() if roles <= _TRAINED}
+
+
+def _sizes(draft: Draft, loop: BatchLoop, node: Loop) -> set[str]:
+    """Variables of a loop that hold how large something is in other dimensions than that of the samples, which is the
+    same everywhere: `shape = tuple(encoded.shape[1:])`."""
+    set_to: dict[str, list[bool]] = {}
+    for name in (n for n in walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)):
+        same = (_is_size(draft, loop, binding) for binding in bindings_of(draft, name))
+        set_to.setdefault(name.id, []).extend(same)
+    found = {name for name, sizes in set_to.items() if sizes and all(sizes)}
+    return found if found and padding.alike(draft, loop) else set()
+
+
+def _is_size(draft: Draft, loop: BatchLoop, binding: Binding) -> bool:
+    """Whether a variable is bound to what only asks how large such dimensions are."""
+    value = binding.value
+    if binding.how is not How.ASSIGN or binding.path or value is None:
+        return False
+    read = [n for n in loads(value) if draft.facts.resolver.builtin(n) is None]
+    if not read or any(map(partial(is_of_rows, draft), read)):
+        return False
+    env = draft.environment(loop, draft.facts.index.statement(binding.node))
+    return env is not None and written_out(draft.facts.layouts.read(value, env)) in FIXED
 
 
 def _is_closures(draft: Draft, name: ast.Name, node: ast.AST) -> bool:

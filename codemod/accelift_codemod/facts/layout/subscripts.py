@@ -50,6 +50,8 @@ class Subscripts:
             and self.layouts.dimensions.later(of, node.slice)
         ):
             return Layout.CONST
+        if base is Layout.SHAPE and isinstance(node.slice, ast.Slice) and (products.integer(node.slice.lower) or 0) > 0:
+            return Layout.CONST  # `x.shape[1:]`
         whole = self.layouts.choosing.at_rank(node)
         if whole is not None and self.layouts.read(whole, env, frame) in (Layout.ROWS, Layout.PICKED):
             return Layout.MIXED
