@@ -260,3 +260,25 @@ def test_a_setting_that_may_name_a_gpu(settings: str, device: str, told: bool) -
     definitions = "class Settings:\n    def __init__(self, device):\n        self.device = device"
     text = script(imports="import json", definitions=definitions, setup=settings, device=f"device = {device}")
     assert severities(text, "DEV-INDEX") == ["note"] * told
+
+
+MOVES_ITSELF = """\
+class Big(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+        self.mask = torch.ones(3)
+
+    def forward(self, x):
+        return self.layer(x) * self.mask
+
+    def cuda(self, device=None):
+        self.mask = self.mask.cuda(device)
+        return super().cuda(device)
+"""
+
+
+@pytest.mark.parametrize(("given", "codes"), [("", []), ("0", []), ("device=1", ["DEV-INDEX"]), ("3", ["DEV-INDEX"])])
+def test_what_a_network_hands_on_that_is_moved_to_the_current_gpu(given: str, codes: list[str]) -> None:
+    slots = {"definitions": MOVES_ITSELF, "device": "", "move": "x, y = x.cuda(), y.cuda()"}
+    assert [c for c in findings(script(**slots, model=f"model = Big().cuda({given})")) if c == "DEV-INDEX"] == codes

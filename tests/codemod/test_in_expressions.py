@@ -103,3 +103,27 @@ def test_what_changes_something_runs_on_every_process(statement: str) -> None:
     used = definitions if statement.startswith("keep") else note
     assert converted(script(**slots, definitions=used)) == lifted(**slots, definitions=used)
     assert findings(script(**slots, definitions=used)) == ["SAVE-RACE"]
+
+
+@pytest.mark.parametrize("made", ["image = {}", "_ = {} if len(data) > 3 else None", "done = [{} for i in range(3)]"])
+def test_what_is_kept_in_a_variable_that_nobody_reads(made: str) -> None:
+    write = made.format("save_image(torch.ones(3), 'a.png')")
+    slots = {"imports": IMPORTS}
+    assert converted(script(**slots, after=write)) == lifted(**slots, after=f"{GUARD}\n    {write}")
+    assert converted(script(main=True, **slots, after=write)) == lifted(
+        main=True, **slots, after=f"{GUARD}\n    {write}"
+    )
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "{}\nprint(image)",
+        "__all__ = ['image']\n{}",
+        "def shown():\n    return image\n\n\n{}\nshown()",
+        "image = other = save_image(torch.ones(3), 'a.png')",
+    ],
+)
+def test_one_that_may_be_read(after: str) -> None:
+    write = after.format("image = save_image(torch.ones(3), 'a.png')")
+    assert findings(script(imports=IMPORTS, after=write)) == ["SAVE-RACE"]

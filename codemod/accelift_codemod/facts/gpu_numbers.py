@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.starters import Part
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_constant, walk
 from accelift_codemod.facts.values import Role
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ class GpuNumbers:
         return self.only_ever(node, lambda one: is_integer(one) or self.is_option(one))
 
     def is_first(self, node: ast.expr | None) -> bool:
-        """Whether an expression is 0, perhaps handed on, or a name with that number."""
-        return self.only_ever(node, lambda one: self.number(one) == 0)
+        """Whether an expression is 0, perhaps handed on, or a name with that number; or None: the current GPU."""
+        return self.only_ever(node, lambda one: is_constant(one, None) or self.number(one) == 0)
 
     def picks(self, node: ast.expr | None) -> bool:
         """Whether an expression is a GPU by its number or name: a literal, an option, the process's own, or a variable

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from accelift_codemod.devices.surviving import is_spelled
+from accelift_codemod.devices.unread_parameters import reads_all
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import changing, library
 from accelift_codemod.facts.index import FUNCTIONS
@@ -22,14 +24,16 @@ _GIVES_NOTHING = ("numpy.", "matplotlib.", "torchvision.", "scipy.", "skimage.",
 
 def thrown_away(draft: Draft, statement: ast.stmt, call: ast.Call) -> bool:
     """Whether nothing goes on with what a call in a statement gives: `[np.save(p, a) for p, a in parts]`,
-    `best and np.save(p, a)`, or a `return` at the end of a function of what is nothing."""
+    `best and np.save(p, a)`, a variable that nobody reads, or a `return` at the end of a function of what is nothing.
+    """
     if isinstance(statement, ast.Return):
         name = draft.facts.resolver.qualified(call.func) or ""
         return statement.value is call and name.startswith(_GIVES_NOTHING) and _is_last(draft, statement)
-    if not isinstance(statement, ast.Expr):
+    value = statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None
+    if value is None or (isinstance(statement, ast.Assign) and not _is_unread(draft, statement)):
         return False
     node: ast.AST = call
-    while node is not statement.value:
+    while node is not value:
         outer = draft.facts.index.parents[node]
         entry = isinstance(outer, (ast.ListComp, ast.SetComp)) and outer.elt is node
         operand = isinstance(outer, ast.BoolOp) and outer.values[-1] is node
@@ -38,6 +42,19 @@ def thrown_away(draft: Draft, statement: ast.stmt, call: ast.Call) -> bool:
             return False
         node = outer
     return True
+
+
+def _is_unread(draft: Draft, statement: ast.Assign) -> bool:
+    """Whether a statement binds a variable of a function, or of the script, that nothing reads."""
+    target = statement.targets[0] if len(statement.targets) == 1 else None
+    if not isinstance(target, ast.Name) or draft.facts.loads_of(target):
+        return False
+    owner = draft.facts.index.scope(target).owner(target.id)
+    if owner is None or owner.is_class:
+        return False
+    if not owner.is_module:
+        return not reads_all(draft, owner.node)
+    return target.id not in draft.facts.wanted and not is_spelled(draft, target.id)
 
 
 def _is_last(draft: Draft, statement: ast.stmt) -> bool:

@@ -11,7 +11,7 @@ from accelift_codemod.facts import whereabouts
 from accelift_codemod.facts.conditions import Condition
 from accelift_codemod.facts.device_variables import DeviceVariable
 from accelift_codemod.facts.moves import Move
-from accelift_codemod.facts.tree import is_constant, walk
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Operation, Safety, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -129,8 +129,7 @@ class CudaSettings(Rule):
         if move.target is not None and (moves.is_number(move.target) or moves.follows(move)):
             return False
         if move.kind == "cuda" and move.target is not None and not draft.facts.devices.is_device(move.target):
-            none = is_constant(move.target, None)
-            return not none and not draft.facts.devices.numbers.is_first(move.target)
+            return not draft.facts.devices.numbers.is_first(move.target)
         if moves.numbered.holds(move.target):
             return not draft.facts.devices.numbers.is_first(move.target)
         if move.target is None or isinstance(move.target, (ast.Name, ast.Attribute)):
