@@ -777,3 +777,15 @@ def test_what_kind_of_object_a_batch_has_is_the_same_everywhere(test: str, share
     text = evaluated(f"if {test}:\n    kept.append(3)\nout = model(x)\n{CORRECT}", start="correct, kept = 0, []")
     assert ("out, y = accelerator.gather_for_metrics((out, y))" in converted(text)) is shared
     assert ("EVAL-REPLICATED" in findings(text)) is not shared
+
+
+def test_how_many_batches_there_were_is_no_result_of_a_share() -> None:
+    """Every process has as many batches, and fewer samples."""
+    text = script(
+        from_imports="from elsewhere import unknown",
+        after="total, n, rows = 0, 0, 0\nfor x, y in loader:\n    total += unknown(model, x)\n    n += 1\n"
+        "    rows += len(x)\nprint(total / n, rows)",
+    )
+    plan = convert(text).plan
+    assert plan is not None and [f.code for f in plan.findings] == ["METRIC-LOCAL"]
+    assert "(`rows`, `total`)" in plan.findings[0].message

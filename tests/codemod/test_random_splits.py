@@ -429,3 +429,25 @@ def get_data():
 )
 def test_one_of_several_that_a_function_returns(taken: str, codes: list[str]) -> None:
     assert told(GROUPS.format(taken)) == codes
+
+
+# ---- samples that are looked at
+
+PICTURE = "plt.imshow(model(shown[0][0].to(device)[None]).detach().cpu())\nplt.savefig('a.png')"
+LOOKED_AT = {"imports": "import numpy as np\nimport matplotlib.pyplot as plt"}
+
+
+@pytest.mark.parametrize(
+    ("made", "code"),
+    [
+        ("shown = TensorDataset(torch.randn(8, 8))", "DATA-UNSEEDED"),
+        ("shown = torch.utils.data.Subset(data, np.random.choice(64, 4))", "DATA-SAMPLER-RNG"),
+    ],
+)
+def test_samples_that_are_only_looked_at_need_no_seed(made: str, code: str) -> None:
+    assert findings(script(**LOOKED_AT, after=f"{made}\n{PICTURE}")) == []
+    seen = f"{made}\n{PICTURE}\n"
+    measured = "total = 0\nfor x, *_ in DataLoader(shown):\n    total += model(x.to(device)).sum().item()\nprint(total)"
+    assert findings(script(**LOOKED_AT, after=seen + measured)) == [code]
+    trained = script(**LOOKED_AT, data=f"data = TensorDataset(torch.ones(64, 8), torch.ones(64).long())\n{made}")
+    assert findings(trained.replace("(data, batch", "(shown, batch")) == [code]

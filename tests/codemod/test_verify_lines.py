@@ -350,6 +350,7 @@ def test_a_finding_excuses_what_its_function_prints(
     assert compare_printers(Recording([ran]), Recording([ran, ran]), said).verdict is verdict
 
 
+KEEPS = "loss.item()\n    if loss < best:\n        torch.save(model.state_dict(), 'm.pt')"
 LOOP = """\
 total = 0
 for i, (x, y) in enumerate(loader):
@@ -368,7 +369,8 @@ print("all", len(loader))
     ("added", "shown", "loose"),
     [
         ("unknown(loss) * x.size(0)", "total / len(data)", False),
-        ("loss.item()\n    if loss < best:\n        torch.save(model.state_dict(), 'm.pt')", "total", True),
+        (KEEPS, "total", False),
+        (f"{KEEPS}\nmodel.load_state_dict(torch.load('m.pt'))", "total", True),
     ],
 )
 def test_a_number_that_is_divided_by_too_much_excuses_no_others(

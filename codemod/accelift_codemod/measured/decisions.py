@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from accelift_codemod.chance import apart
 from accelift_codemod.chance.moved import moving
@@ -245,7 +246,7 @@ def _changed(draft: Draft, node: Loop, statement: ast.stmt, by: ast.expr) -> Ite
 
 
 def _keeps_another(draft: Draft, statement: ast.AST, test: ast.expr) -> Finding:
-    return draft.finding(
+    found = draft.finding(
         "METRIC-TRAIN",
         Severity.WARNING,
         statement,
@@ -253,6 +254,14 @@ def _keeps_another(draft: Draft, statement: ast.AST, test: ast.expr) -> Finding:
         "of a batch: it may be another one than one process would keep",
         f"average what it compares with {averaging(draft, statement, test)} before the test",
     )
+    # Unless it is loaded again, nothing but the checkpoint, and what is set beside it, is another one.
+    return found if _loads_again(draft) else replace(found, tells=())
+
+
+def _loads_again(draft: Draft) -> bool:
+    """Whether a script may go on with a checkpoint that it has kept."""
+    names = (draft.facts.resolver.qualified(call.func) or "" for call in draft.calls)
+    return bool(draft.facts.index.methods.get("load_state_dict")) or any(name.endswith("load") for name in names)
 
 
 def _differs(draft: Draft, statement: ast.AST, value: ast.expr, consequence: str) -> Finding:

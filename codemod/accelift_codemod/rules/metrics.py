@@ -19,6 +19,7 @@ from accelift_codemod.following.onward import Read
 from accelift_codemod.measured.cuts import Cut
 from accelift_codemod.measured.left_over import left_over
 from accelift_codemod.measured.ordered import goes_by_batches
+from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import steers
 from accelift_codemod.measured.sums import Loop, containers, reads_after
 from accelift_codemod.measured.taken import ROWS
@@ -265,12 +266,13 @@ def _measured(draft: Draft, node: Loop) -> list[str]:
 
 
 def _results(draft: Draft, loop: BatchLoop) -> dict[str, list[Read]]:
-    """What a loop measures that is read after it, and where."""
+    """What a loop measures of its share that is read after it, and where: not how many batches there were."""
     node = loop.node
     if isinstance(node, ast.comprehension):
         return {}
     found: dict[str, list[Read]] = {}
-    for name in _measured(draft, node):
+    local = local_names(draft, loop, node)
+    for name in (n for n in _measured(draft, node) if n in local):
         if reads := (*reads_after(draft, node, name), *reads_elsewhere(draft, node, name)):
             found[name] = [*reads]
     return found

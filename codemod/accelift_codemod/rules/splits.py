@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.chance import picked, seeds, splitting, streamed
 from accelift_codemod.chance.chosen import chosen
 from accelift_codemod.chance.constants import constants, in_place
+from accelift_codemod.chance.looked_at import is_looked_at
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role
 from accelift_codemod.facts.chance import SEEDS, drawn_from
@@ -148,6 +149,8 @@ class Splits(Rule):
                 told = self._given(draft, call, None, "generator") or splitting.told(draft, call)
                 known = told or seeds.seeded(draft, call, names)
             picks = picked.by(draft, call) if not known else None
+            if picks is not None and is_looked_at(draft, picks):
+                continue
             if picks is not None:
                 found = draft.facts.resolver.qualified(call.func) in splitting.ESTIMATORS
                 what = f"found by `{draft.facts.segment(call.func)}`" if found else "shuffled"
@@ -220,6 +223,8 @@ class Splits(Rule):
             if not self._draws_unseeded(draft, call):
                 continue
             picks = picked.by(draft, call)
+            if picks is not None and is_looked_at(draft, picks):
+                continue
             if isinstance(picks, ast.Call) and (picked.makes_data(draft, picks) or picked.deals_as_given(draft, picks)):
                 library = drawn_from(draft.facts.resolver, call)
                 how = seeds.without(draft, call, SEEDS.get(library, ()))
@@ -227,7 +232,7 @@ class Splits(Rule):
                     "DATA-UNSEEDED",
                     Severity.ERROR,
                     call,
-                    f"the data set is made of random numbers {how}: every process would train on another one",
+                    f"the data set is made of random numbers {how}: every process would have another one",
                     seeds.remedy(how),
                 )
                 return
