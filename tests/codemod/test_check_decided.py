@@ -38,3 +38,57 @@ def test_what_some_may_not_come_to_is_reported(text: str) -> None:
 @pytest.mark.parametrize("text", SILENT)
 def test_what_all_come_to_is_not(text: str) -> None:
     assert findings(text, "COLL-RANKFLOW") == []
+
+
+PLATEAU = "scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("loss.item()", True),
+        ("metrics=loss.detach()", True),
+        ("running / len(loader)", True),
+        ("accelerator.reduce(loss.detach(), 'mean').item()", False),
+        ("accelerator.gather_for_metrics(loss.detach()).mean()", False),
+        ("epoch", False),
+    ],
+)
+@pytest.mark.parametrize("library", ["accelerate", "accelift"])
+def test_a_schedule_that_goes_by_a_value_of_a_process(library: str, given: str, told: bool) -> None:
+    slots = {"before": PLATEAU, "epoch": "running = 0", "batch_end": "running += loss.item()"}
+    text = script(library, **slots, epoch_end=f"scheduler.step({given}){'  # HERE' if told else ''}")
+    assert [f.line for f in findings(text, "COLL-RANKFLOW")] == marked(text)
+
+
+LOADS = "accelerator.load_state('ckpt')"
+PREPARES = "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)"
+
+
+@pytest.mark.parametrize(
+    ("prepare", "found"),
+    [
+        (f"{LOADS}  # HERE\n{PREPARES}", True),
+        (f"if optimizer.defaults:\n    {LOADS}  # HERE\n{PREPARES}", True),
+        (f"{PREPARES}\n{LOADS}", False),
+        (
+            f"model = accelerator.prepare(model)\n{LOADS}\noptimizer, loader = accelerator.prepare(optimizer, loader)",
+            False,
+        ),
+        (f"if optimizer.defaults:\n    {LOADS}\nelse:\n    {PREPARES}", False),
+    ],
+)
+def test_a_state_that_is_loaded_before_prepare(prepare: str, found: bool) -> None:
+    text = script(prepare=prepare)
+    assert [f.line for f in findings(text, "STATE-EARLY")] == marked(text)
+    assert bool(marked(text)) is found
+    assert findings(script("accelift", prepare=prepare), "STATE-EARLY") == []
+
+
+@pytest.mark.parametrize("joined", ["mean()", "min().item()", "float().max()"])
+def test_copies_that_are_joined_have_the_mean_of_one(joined: str) -> None:
+    again = "accelerator.gather(accelerator.gather(loss.detach()).mean()[None])"
+    assert [f.code for f in findings(script(batch_end=f"a = {again}.{joined}"), "METRIC-TWICE")] == (
+        ["METRIC-TWICE"] if joined.startswith("float") else []
+    )
+    assert findings(script(batch_end=f"a = {again}.sum()"), "METRIC-TWICE") != []

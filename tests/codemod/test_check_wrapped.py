@@ -223,3 +223,64 @@ class Trainer(torch.nn.Module):
 def test_a_trainer_that_is_given_a_network_of_which_nothing_is_known(annotated: str, whole: str, told: bool) -> None:
     text = GIVEN.format(annotated=annotated, whole=whole)
     assert [f.message.partition(":")[0] for f in findings(text, "DDP-METHOD")] == ["`self.net.generate`"] * told
+
+
+TWICE = """\
+optimizer.zero_grad()
+out = model(x)
+with {}:
+    accelerator.backward(F.cross_entropy(out, y), retain_graph=True)
+accelerator.backward(out.pow(2).mean()){}"""
+
+
+@pytest.mark.parametrize("around", ["accelerator.no_sync(model)", "model.no_sync()", "accelerator.accumulate(model)"])
+def test_a_second_backward_pass_where_the_first_one_is_under_no_sync(around: str) -> None:
+    """The forward pass before it has told the wrapper to average."""
+    text = script(forward="", backward=TWICE.format(around, "  # HERE"))
+    assert [f.line for f in findings(text, "DDP-TWOBWD")] == marked(text)
+
+
+@pytest.mark.parametrize(
+    ("definitions", "loop"),
+    [
+        ("", "with accelerator.no_sync(model):\n    {}\n"),
+        ("", "with paused:\n    {}\n"),
+        ("def go(x, y):\n    {}\n", "with accelerator.no_sync(model):\n    go(x, y)"),
+    ],
+)
+def test_a_forward_pass_under_no_sync_is_averaged_by_no_backward_pass(definitions: str, loop: str) -> None:
+    twice = TWICE.format("accelerator.autocast()", "").replace("\n", "\n    ")
+    slots = {
+        "definitions": definitions.format(twice),
+        "forward": "paused = model.no_sync()",
+        "backward": loop.format(twice),
+    }
+    assert findings(script(**slots), "DDP-TWOBWD") == []
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("net.parameters()", True),
+        ("[{'params': net.parameters(), 'lr': 0.1}]", True),
+        ("filter(lambda p: p.requires_grad, net.parameters())", True),
+        ("head.parameters()", False),
+    ],
+)
+def test_a_network_of_which_an_optimizer_gets_the_parameters(given: str, found: bool) -> None:
+    """Nothing else is known of it."""
+    text = f"""\
+import torch
+from accelerate import Accelerator
+
+
+class Fit:
+    def __init__(self, net, head, loader):
+        self.accelerator = Accelerator()
+        optimizer = torch.optim.Adam({given})
+        self.net, self.optimizer, self.loader = self.accelerator.prepare(net, optimizer, loader)
+
+    def sample(self, x):
+        return self.net.generate(x)
+"""
+    assert [f.line for f in findings(text, "DDP-METHOD")] == ([12] if found else [])

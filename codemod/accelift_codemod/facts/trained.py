@@ -43,7 +43,8 @@ class Trained:
             assert isinstance(call.func, ast.Attribute)
             whole = [n for n in walk(call.func.value) if isinstance(n, (ast.Name, ast.Attribute))]  # and its parts
             asked = [self.resolver.original(v) for n in whole for v in self.resolver.values(n)]
-            if any((v.origin, v.sites) == made for v in asked):
+            parameters = {b.node for n in whole if isinstance(n, ast.Name) for b in self.resolver.bindings(n)}
+            if any((v.origin, v.sites) == made for v in asked) or original.origin in parameters:
                 if any(c in self.users for c in self.resolver.index.ancestors(call)):
                     return True
         return False

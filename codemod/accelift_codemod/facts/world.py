@@ -132,8 +132,11 @@ class World:
         index = self.index
         if index.function(first) is not index.function(second):
             return False
-        block, place = index.block(index.statement(first))
-        return any(other is block and at > place for other, at in map(index.block, index.chain(second)))
+        around = [index.statement(first)]
+        while isinstance(outer := index.parents[around[-1]], (ast.With, ast.AsyncWith)):
+            around.append(outer)  # which has run as a whole then
+        blocks = [*map(index.block, index.chain(second))]
+        return any(other is block and at > place for block, place in map(index.block, around) for other, at in blocks)
 
     def rounds(self, node: ast.AST, steps: int = 4) -> list[ast.AST]:
         """The loops that a node certainly runs in, the inner ones first: in its function, else at all its calls."""

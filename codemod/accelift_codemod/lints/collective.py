@@ -173,7 +173,8 @@ class RankFlow(Lint):
     value of its own does not take part in the collective operations that the other processes still do: those wait for
     it until a timeout ends the job. The loss of a process's own share of the batch is such a value; so is whether it is
     the main process, and how many items it was dealt. A collective operation under a test of such a value is reached by
-    some processes only, too.
+    some processes only, too. And a schedule that goes by such a value (ReduceLROnPlateau) gives every process a
+    learning rate of its own.
     """
 
     code = "COLL-RANKFLOW"
@@ -206,6 +207,7 @@ for inputs, targets in loader:
             seen.add(test[0])
             yield self._finding(world, node, test, missed)
         yield from self._under(world)
+        yield from self._scheduled(world)
 
     def _leaves(self, world: World, node: ast.AST) -> bool:
         """Whether a statement leaves a loop: `exit()`, too, but not with an error, with which the job ends."""
@@ -241,6 +243,25 @@ for inputs, targets in loader:
                     Evidence(last, f"`{world.text(together.node)}` is done together"),
                 ),
             )
+
+    def _scheduled(self, world: World) -> Iterator[Finding]:
+        """Schedules that each process steps by a value of its own."""
+        for call in world.index.methods.get("step", []):
+            assert isinstance(call.func, ast.Attribute)
+            schedules = world.resolver.only(call.func.value, Role.SCHEDULER) and not world.ranks.perhaps_alone(call)
+            given = world.resolver.argument(call, 0, "metrics") if schedules else None
+            local = world.flow.local(given) if given is not None else None
+            if local is not None:
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    call.lineno,
+                    f"`{world.text(call)}`: the schedule goes by a value of the process's own, so that each has "
+                    "another learning rate from some step on, and they train apart",
+                    "give it a value that is the same everywhere: accelerator.reduce(..., 'mean'), or one computed "
+                    "from gathered results",
+                    (Evidence(local.node.lineno, local.text),),  # type: ignore[attr-defined]
+                )
 
     def _own_test(self, world: World, node: ast.AST) -> tuple[ast.If, Local] | None:
         """The `if` around a node, in its function, that a process decides by a value of its own."""

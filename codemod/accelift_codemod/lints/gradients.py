@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.freezing import Switch, switches
-from accelift_codemod.facts.index import position
+from accelift_codemod.facts.index import FUNCTIONS, position
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
@@ -15,6 +15,8 @@ from accelift_codemod.lints import Lint
 from accelift_codemod.plan import Finding, Severity
 
 _IN_PLACE = frozenset({"add_", "sub_", "copy_", "mul_", "addcmul_", "addcdiv_"})
+_SYNCED = frozenset({"accumulate", "autocast", "profile"})  # contexts in which gradients are averaged when it is time
+_CALLERS = 3
 _LAYERS = ("Linear", "Conv", "Embedding", "LSTM", "GRU", "RNN", "Sequential", "Transformer", "MultiheadAttention")
 
 
@@ -38,7 +40,7 @@ accelerator.backward(criterion(logits, targets) + penalty(features))
 """
 
     def check(self, world: World) -> Iterator[Finding]:
-        if not world.wraps or world.mentions("static_graph") or world.mentions("no_sync"):
+        if not world.wraps or world.mentions("static_graph"):
             return
         calls = [*world.verbs("backward"), *world.facts.loops.backwards]
         calls = sorted(dict.fromkeys(c for c in calls if world.facts.runs(c)), key=position)
@@ -63,6 +65,8 @@ accelerator.backward(criterion(logits, targets) + penalty(features))
                 if world.library == "accelift" and world.together.verb(second):
                     break
                 shared = self._forwards(world, first) & self._forwards(world, second)
+                if any(self._may_be_unsynced(world, forward) for forward in shared):
+                    break
                 if shared and not self._again(world, first, second, shared):
                     forward = min(shared, key=position)
                     yield Finding(
@@ -91,7 +95,23 @@ accelerator.backward(criterion(logits, targets) + penalty(features))
                 v.origin in known for v in world.resolver.values(other.func)
             ):
                 return None  # which may run the model again
-        return min(forwards, key=position, default=None)
+        forward = min(forwards, key=position, default=None)
+        return None if forward is None or self._may_be_unsynced(world, forward) else forward
+
+    def _may_be_unsynced(self, world: World, node: ast.AST, steps: int = _CALLERS) -> bool:
+        """Whether a forward pass may run under `no_sync()`, so that no backward pass through it is averaged; in a
+        function, where that is called."""
+        if not world.mentions("no_sync"):
+            return False
+        function = world.index.function(node)
+        for around in world.index.ancestors(node):
+            if isinstance(around, (ast.With, ast.AsyncWith)) and world.index.function(around) is function:
+                if any(getattr(getattr(i.context_expr, "func", None), "attr", "") not in _SYNCED for i in around.items):
+                    return True
+        if not isinstance(function, FUNCTIONS):
+            return False
+        sites = world.resolver.sites(function)
+        return not steps or not sites or any(self._may_be_unsynced(world, site, steps - 1) for site in sites)
 
     def _retains(self, call: ast.Call) -> bool:
         return any(
@@ -99,10 +119,8 @@ accelerator.backward(criterion(logits, targets) + penalty(features))
         )
 
     def _follows(self, world: World, first: ast.Call, second: ast.Call) -> bool:
-        """Whether the second call certainly comes after the first, in one block."""
-        block, place = world.index.block(world.index.statement(first))
-        other, later = world.index.block(world.index.statement(second))
-        return block is other and place < later
+        """Whether the second call comes after the first, which has certainly run then, in one function."""
+        return position(first) < position(second) and world.certainly_before(first, second)
 
     def _forwards(self, world: World, call: ast.Call) -> set[ast.Call]:
         """The forward passes of prepared models, in the same function, through which a backward pass goes."""

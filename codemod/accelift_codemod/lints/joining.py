@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts.index import How
+from accelift_codemod.facts.layout.pairs import EVEN
 from accelift_codemod.facts.values import Role
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -38,6 +39,8 @@ correct = (guesses == targets).sum()
             verb = world.together.of(call)
             if verb not in _GATHERING or not call.args or world.ranks.perhaps_alone(call):
                 continue
+            if getattr(world.index.parents[call], "attr", "") in EVEN:
+                continue  # of what is there several times, what it is of one
             if verb == "reduce":
                 word = world.resolver.argument(call, 1, "reduction")
                 if not (isinstance(word, ast.Constant) and word.value == "sum") and (

@@ -82,6 +82,53 @@ model, optimizer = accelerator.prepare(model, optimizer)
         return True
 
 
+class LoadedEarly(Lint):
+    """`load_state` loads into what `prepare` has been given up to then. Before it, there is nothing to load into: the
+    model, the optimizer and the loaders that are prepared afterwards begin anew, without an error. (The bundled runtime
+    says that the checkpoint does not fit.)
+    """
+
+    code = "STATE-EARLY"
+    severity = Severity.ERROR
+    title = "a state is loaded before prepare"
+    library = "accelerate"
+    wrong = """\
+accelerator.load_state("checkpoint")
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+"""
+    right = """\
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+accelerator.load_state("checkpoint")
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        prepares = [*world.verbs("prepare", "prepare_model")]
+        for call in world.verbs("load_state"):
+            later = [p for p in prepares if not world.rounds(call) and self._follows(world, call, p)]
+            if later and len(later) == len(prepares):
+                first = min(later, key=position)
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    call.lineno,
+                    f"`{world.text(call)}` comes before `{world.text(first)}` (line {first.lineno}): nothing is loaded "
+                    "into what is prepared there, and it begins anew",
+                    "load the state after prepare",
+                )
+
+    def _follows(self, world: World, call: ast.Call, prepare: ast.Call) -> bool:
+        """Whether `prepare` comes after a call where that runs: not in the other arm of a test."""
+        index = world.index
+        if index.function(call) is not index.function(prepare):
+            return world.runs_after(call, prepare)
+        mine = [*map(index.block, index.chain(call))]
+        return any(
+            block is other and place < at
+            for block, place in mine
+            for other, at in map(index.block, index.chain(prepare))
+        )
+
+
 class Twice(Lint):
     """`prepare` returns what is prepared already as it is: nothing is wrapped or shared out a second time."""
 

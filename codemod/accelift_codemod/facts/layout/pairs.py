@@ -13,7 +13,7 @@ from accelift_codemod.facts.signatures import argument
 _SAMPLES = (Layout.ROWS, Layout.COLUMNS, Layout.PLACES)
 _BENDS = frozenset("pdist outer ger kron cov corrcoef".split())
 _MATRIX = 2  # dimensions
-_EVEN = frozenset("mean max min amax amin median mode argmax argmin any all".split())  # of copies, what one of them is
+EVEN = frozenset("mean max min amax amin median mode argmax argmin any all".split())  # of copies, what one of them is
 
 
 def paired(name: str, call: ast.Call, arguments: list[Shape], offset: int, rank: int | None) -> Shape | None:
@@ -103,7 +103,7 @@ def expanded(call: ast.Call, sizes: list[Shape], offset: int, rank: int | None) 
 
 def adds_copies(name: str, call: ast.Call, kind: Shape, offset: int, rank: int | None) -> bool:
     """Whether a function adds up what there is of a sample as often as there are samples, or compares that."""
-    if kind is not Layout.WIDE or name not in ops.REDUCES or name in _EVEN:
+    if kind is not Layout.WIDE or name not in ops.REDUCES or name in EVEN:
         return False
     told = argument(call, ops.DIMENSION_PLACE.get(name, 0) + offset, "dim")
     places = told.elts if isinstance(told, (ast.Tuple, ast.List)) else [told]
