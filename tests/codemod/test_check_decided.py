@@ -92,3 +92,51 @@ def test_copies_that_are_joined_have_the_mean_of_one(joined: str) -> None:
         ["METRIC-TWICE"] if joined.startswith("float") else []
     )
     assert findings(script(batch_end=f"a = {again}.sum()"), "METRIC-TWICE") != []
+
+
+MADE_UP = "import random\nimport time\nimport numpy as np"
+
+
+@pytest.mark.parametrize(
+    ("test", "told"),
+    [
+        ("random.random() < 0.1", True),
+        ("np.random.rand() < 0.1", True),
+        ("time.time() - began > 3600", True),
+        ("accelerator.gather(torch.tensor([time.time() - began])).max() > 3600", False),
+        ("random.Random(0).random() < 0.1", False),
+        ("epoch > 3", False),
+    ],
+)
+@pytest.mark.parametrize("leaves", ["continue", "break"])
+def test_what_a_process_makes_up_decides(test: str, told: bool, leaves: str) -> None:
+    slots = {"imports": MADE_UP, "before": "began = time.time()"}
+    text = script(**slots, move=f"if {test}:\n    {leaves}{'  # HERE' if told else ''}")
+    assert [f.line for f in findings(text, "COLL-RANKFLOW")] == marked(text)
+    seeded = script(**slots, setup="random.seed(0)\nnp.random.seed(0)", move=f"if {test}:\n    {leaves}")
+    assert bool(findings(seeded, "COLL-RANKFLOW")) is (told and "time" in test)
+    shown = script(**slots, batch_end=f"if {test}:\n    accelerator.print(loss)")
+    assert findings(shown, "COLL-RANKFLOW") == []
+
+
+TRIES = "try:\n    accelerator.backward(loss)\n{}"
+
+
+@pytest.mark.parametrize(
+    ("handler", "told"),
+    [
+        ("except RuntimeError:  # HERE\n    continue", True),
+        ("except RuntimeError as error:  # HERE\n    if 'memory' in str(error):\n        continue\n    raise", True),
+        ("except Exception as error:  # HERE\n    print(error)", True),
+        ("except Exception as error:\n    print(error)\n    raise", False),
+        ("except RuntimeError:\n    exit(1)", False),
+        ("except KeyboardInterrupt:\n    break", False),
+        ("finally:\n    y = None", False),
+    ],
+)
+def test_errors_that_one_process_deals_with(handler: str, told: bool) -> None:
+    text = script(backward=TRIES.format(handler))
+    assert [f.line for f in findings(text, "COLL-EXCEPT")] == marked(text)
+    assert bool(marked(text)) is told
+    alone = text.replace("    accelerator.backward(loss)\n", "    loss.item()\n")
+    assert findings(alone, "COLL-EXCEPT") == []

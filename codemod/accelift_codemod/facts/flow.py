@@ -116,7 +116,7 @@ class Flow:
         for part in self.sources(node, self._opaque):
             if isinstance(part, ast.Call) and not self._opaque(part) and (self.collective(part) or self.unknown(part)):
                 return None
-            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and self._joined_in_place(part):
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and self.joined_in_place(part):
                 return None
             if found is None and isinstance(part, (ast.Name, ast.Call)) and not self._opaque(part):
                 loader = self.from_batch(part)
@@ -178,7 +178,7 @@ class Flow:
             return root in _PLAIN and not function.name.startswith("torch.distributed")
         return function.role is Role.FUNCTION and isinstance(function.declaration, FUNCTIONS)
 
-    def _joined_in_place(self, name: ast.Name) -> bool:
+    def joined_in_place(self, name: ast.Name) -> bool:
         """Whether a variable is handed to something that may make it equal on all processes in place."""
         owner = self.index.scope(name).owner(name.id)
         return owner is not None and (owner, name.id) in self._given_to_all

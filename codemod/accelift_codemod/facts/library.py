@@ -482,3 +482,8 @@ DOWNLOADS = frozenset(
 FETCHES_AGAIN = frozenset("urllib.request.urlretrieve wget.download gdown.download".split())
 # Modules whose data sets are fetched, or processed into files, when they are made.
 FETCHES = ("torch_geometric.datasets.", "ogb.graphproppred.", "ogb.nodeproppred.", "ogb.linkproppred.")
+
+# Errors that come on all processes at once, or have nothing to do with computing.
+RAISED_BY_ALL = frozenset(
+    "KeyboardInterrupt StopIteration SystemExit GeneratorExit ImportError ModuleNotFoundError".split()
+)

@@ -172,7 +172,7 @@ class RankFlow(Lint):
     """A process that leaves a loop or a function (by `exit()`, too), or skips the rest of an iteration, because of a
     value of its own does not take part in the collective operations that the other processes still do: those wait for
     it until a timeout ends the job. The loss of a process's own share of the batch is such a value; so is whether it is
-    the main process, and how many items it was dealt. A collective operation under a test of such a value is reached by
+    the main process, how many items it was dealt, the time, and a number that it draws without a seed. A collective operation under a test of such a value is reached by
     some processes only, too. And a schedule that goes by such a value (ReduceLROnPlateau) gives every process a
     learning rate of its own.
     """
@@ -270,7 +270,7 @@ for inputs, targets in loader:
             if isinstance(parent, (*FUNCTIONS, ast.ClassDef)):
                 return None
             if isinstance(parent, ast.If) and child is not parent.test:
-                local = world.flow.local(parent.test) or own_items.counted(world, parent.test)
+                local = own_items.decides(world, parent.test)
                 if local is not None:
                     return parent, local
             child = parent
@@ -313,7 +313,7 @@ for inputs, targets in loader:
                 yes, no = world.ranks.splits(parent.test)
                 if yes is not None or no is not None:
                     return parent, Local(parent.test, f"`{world.text(parent.test)}` differs from process to process")
-                local = world.flow.local(parent.test) or own_items.counted(world, parent.test)
+                local = own_items.decides(world, parent.test)
                 if local is not None:
                     return parent, local
         return None

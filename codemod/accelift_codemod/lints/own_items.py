@@ -1,13 +1,40 @@
-"""Items that a script deals out to its processes itself: some may have none where others have some."""
+"""What each process decides for itself: by items that the script deals out, by the clock, by numbers that it draws."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.facts.chance import drawn_from
 from accelift_codemod.facts.flow import Local
+from accelift_codemod.facts.own_values import CLOCKS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.world import World
+
+
+def decides(world: World, test: ast.expr) -> Local | None:
+    """Why a test comes out for each process as it does for itself alone; None if that is not certain."""
+    return world.flow.local(test) or counted(world, test) or _made_up(world, test)
+
+
+def _made_up(world: World, test: ast.expr) -> Local | None:
+    """Why a test goes by what each process makes up: the seconds since it began, a number that it draws unseeded."""
+    found: Local | None = None
+    for part in world.flow.sources(test) if any(isinstance(n, ast.Compare) for n in walk(test)) else ():
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and world.flow.joined_in_place(part):
+            return None
+        if not isinstance(part, ast.Call):
+            continue
+        family = drawn_from(world.resolver, part)
+        if world.qualified(part) in CLOCKS and world.facts.runs(part):
+            found = found or Local(part, f"`{world.text(part)}` is another time on every process")
+        elif family and world.facts.runs(part) and not world.seeding.alike(part, family):
+            found = found or Local(
+                part, f"`{world.text(part)}` is drawn without a seed, for each process another number"
+            )
+        elif world.together.of(part) or world.flow.unknown(part):
+            return None
+    return found
 
 
 def counted(world: World, test: ast.expr) -> Local | None:

@@ -6,14 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
+from accelift_codemod.facts.library import RAISED_BY_ALL
 from accelift_codemod.facts.tree import leaves, walk
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
-
-# What is raised on all processes at once, or has nothing to do with computing.
-_HARMLESS = frozenset(
-    "KeyboardInterrupt StopIteration SystemExit GeneratorExit ImportError ModuleNotFoundError".split()
-)
 
 
 class Errors(Rule):
@@ -41,7 +37,7 @@ class Errors(Rule):
                 continue
             for handler in block.handlers:
                 goes_on = leaves(handler.body) or any(isinstance(n, ast.Return) for s in handler.body for n in walk(s))
-                if draft.caught(handler) - _HARMLESS and (goes_on or not draft.ends(handler.body[-1])):
+                if draft.caught(handler) - RAISED_BY_ALL and (goes_on or not draft.ends(handler.body[-1])):
                     yield draft.finding(
                         "COLL-EXCEPT",
                         Severity.WARNING,
