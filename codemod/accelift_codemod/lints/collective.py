@@ -172,9 +172,9 @@ class RankFlow(Lint):
     """A process that leaves a loop or a function (by `exit()`, too), or skips the rest of an iteration, because of a
     value of its own does not take part in the collective operations that the other processes still do: those wait for
     it until a timeout ends the job. The loss of a process's own share of the batch is such a value; so is whether it is
-    the main process, how many items it was dealt, the time, and a number that it draws without a seed. A collective operation under a test of such a value is reached by
-    some processes only, too. And a schedule that goes by such a value (ReduceLROnPlateau) gives every process a
-    learning rate of its own.
+    the main process, how many items it was dealt, the time, and a number that it draws without a seed. A collective
+    operation under a test of such a value is reached by some processes only, too. And a schedule that goes by such a
+    value (ReduceLROnPlateau) gives every process a learning rate of its own.
     """
 
     code = "COLL-RANKFLOW"

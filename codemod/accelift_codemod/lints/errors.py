@@ -41,9 +41,8 @@ for batch in loader:
 
     def check(self, world: World) -> Iterator[Finding]:
         for block in filter(world.facts.runs, world.index.tries):
-            together = next(
-                (t for t in world.together.within_statements(block.body) if self._waits(world, t.node)), None
-            )
+            within = world.together.within_statements(block.body)
+            together = next((t for t in within if world.ranks.guard(t.node) is None), None)
             for handler in block.handlers if together is not None else ():
                 if world.resolver.caught(handler) - RAISED_BY_ALL and self._goes_on(world, handler):
                     last = together.node.lineno  # type: ignore[union-attr]
