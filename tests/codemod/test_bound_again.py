@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from textwrap import indent
 
 import pytest
+from accelift_codemod.api import convert_file
+from accelift_codemod.options import Options
+from projects import MODEL
 from scripts import NO_BODY, NO_LOOP, convert, converted, script, unchanged
 
 TRAINER = """\
@@ -270,3 +274,35 @@ def test_what_a_call_gives_back_is_what_that_call_was_given() -> None:
     assert "        net, optimizer = accelerator.prepare(net, optimizer)\n        for x, y" in converted(text)
     otherwise = SORTED.replace("        net.load_state_dict", "        net = {0: net}[0]\n        net.load_state_dict")
     assert unchanged(text.replace(SORTED, otherwise)).code == "PREP-NO-POINT"
+
+
+EVALUATES = """
+
+def evaluate(loader):
+    net.eval()
+    return sum(net(x.to(device)).argmax(1).eq(y.to(device)).sum().item() for x, y in loader)
+"""
+CALLED_SO = {
+    "model": "net = net().to(device)",
+    "optimizer": "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)",
+    "forward": "optimizer.zero_grad()\nloss = F.cross_entropy(net(x), y)",
+}
+
+
+@pytest.mark.parametrize(
+    "definition",
+    ["def net():\n    return Net()\n", "class net(Net):\n    pass\n", "from elsewhere import net\n\nnet = Net\n"],
+)
+def test_a_network_that_is_called_as_what_made_it(definition: str) -> None:
+    text = script(definitions=f"{definition}{EVALUATES}", **CALLED_SO, after="print(evaluate(loader))")
+    assert "net, optimizer, loader = accelerator.prepare(net, optimizer, loader)" in converted(text)
+
+
+def test_a_module_that_is_called_so_before(tmp_path: Path) -> None:
+    slots = {**CALLED_SO, "model": "net = net.Net().to(device)", "definitions": EVALUATES}
+    (tmp_path / "nets.py").write_text(MODEL.replace("4, 2", "8, 3"))
+    (tmp_path / "train.py").write_text(
+        script(from_imports="import nets as net", **slots, after="print(evaluate(loader))")
+    )
+    output = convert_file(tmp_path / "train.py", Options()).output or b""
+    assert b"net, optimizer, loader = accelerator.prepare(net, optimizer, loader)" in output

@@ -35,6 +35,7 @@ from accelift_codemod.reasons import refuse
 _TAKES = (ast.Subscript, ast.IfExp)
 _DISPLAYS = (ast.Dict, ast.Tuple, ast.List)
 _CHOICES = (*_TAKES, *_DISPLAYS)
+_NO_OBJECT = (How.IMPORT, How.FUNCTION, How.CLASS)
 
 
 @dataclass(frozen=True)
@@ -196,9 +197,12 @@ class Roots:
         if owner is None:
             return None
         found: set[tuple[Scope, str]] = set()
-        for binding in self.resolver.reaching(node, owner):
+        reaching = self.resolver.reaching(node, owner)
+        for binding in reaching:
             if isinstance(getattr(binding.node, "ctx", None), ast.Del):
                 continue  # nothing can be read after that
+            if binding.how in _NO_OBJECT and len(reaching) > 1:
+                continue  # `crnn = crnn.CRNN()`, of a module that is called so before
             if (itself := self_trained.of_binding(self.resolver, binding)) is not None:
                 found.add(itself)
             elif binding.how is How.PARAMETER:
