@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from textwrap import indent
 
 import pytest
-from accelift_codemod.api import convert_file
-from accelift_codemod.options import Options
-from projects import MODEL
 from scripts import NO_BODY, NO_LOOP, convert, converted, script, unchanged
 
 TRAINER = """\
@@ -34,6 +30,7 @@ def load(model, optimizer, strict=True):
 
 
 """
+INLINE = ("move", "forward", "backward", "step")
 PREPARED = "self.model, self.optimizer = accelerator.prepare("
 
 
@@ -276,33 +273,36 @@ def test_what_a_call_gives_back_is_what_that_call_was_given() -> None:
     assert unchanged(text.replace(SORTED, otherwise)).code == "PREP-NO-POINT"
 
 
-EVALUATES = """
+STEP = """
 
-def evaluate(loader):
-    net.eval()
-    return sum(net(x.to(device)).argmax(1).eq(y.to(device)).sum().item() for x, y in loader)
+def step(x, y):
+    optimizer.zero_grad()
+    loss = F.cross_entropy(net(x.to(device)), y.to(device))
+    loss.backward()
+    optimizer.step()
 """
-CALLED_SO = {
-    "model": "net = net().to(device)",
-    "optimizer": "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)",
-    "forward": "optimizer.zero_grad()\nloss = F.cross_entropy(net(x), y)",
-}
+REPLICAS = "\nif torch.cuda.device_count() > 1:\n    net = nn.DataParallel(net)"
 
 
 @pytest.mark.parametrize(
-    "definition",
-    ["def net():\n    return Net()\n", "class net(Net):\n    pass\n", "from elsewhere import net\n\nnet = Net\n"],
+    ("definition", "made"),
+    [
+        ("def net():\n    return Net()\n", "net = net().to(device)"),
+        ("class net(Net):\n    pass\n", f"net = net().to(device){REPLICAS}"),
+        ("import elsewhere as net\n", f"net = Net().to(device){REPLICAS}"),
+    ],
 )
-def test_a_network_that_is_called_as_what_made_it(definition: str) -> None:
-    text = script(definitions=f"{definition}{EVALUATES}", **CALLED_SO, after="print(evaluate(loader))")
-    assert "net, optimizer, loader = accelerator.prepare(net, optimizer, loader)" in converted(text)
+def test_a_network_that_is_called_as_what_made_it(definition: str, made: str) -> None:
+    """A function that trains reads the variable."""
+    slots = {"optimizer": "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)", **dict.fromkeys(INLINE, "")}
+    text = script(definitions=definition + STEP, model=made, **slots, loop="for x, y in loader:\n    step(x, y)")
+    assert "net, optimizer = accelerator.prepare(net, optimizer)" in converted(text)
+    other = text.replace("loss.backward()", "loss.backward()\n    print(net.__doc__)")
+    assert "net, optimizer = accelerator.prepare(net, optimizer)" in converted(other)
 
 
-def test_a_module_that_is_called_so_before(tmp_path: Path) -> None:
-    slots = {**CALLED_SO, "model": "net = net.Net().to(device)", "definitions": EVALUATES}
-    (tmp_path / "nets.py").write_text(MODEL.replace("4, 2", "8, 3"))
-    (tmp_path / "train.py").write_text(
-        script(from_imports="import nets as net", **slots, after="print(evaluate(loader))")
-    )
-    output = convert_file(tmp_path / "train.py", Options()).output or b""
-    assert b"net, optimizer, loader = accelerator.prepare(net, optimizer, loader)" in output
+def test_one_that_may_be_something_else_where_it_is_read() -> None:
+    slots = {"optimizer": "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)", **dict.fromkeys(INLINE, "")}
+    either = "for net in (Net(), nn.Linear(8, 3)):\n    net.to(device)"
+    text = script(definitions=STEP, model=either, **slots, loop="for x, y in loader:\n    step(x, y)")
+    assert unchanged(text).code in ("PREP-NO-POINT", "OPT-UNKNOWN")

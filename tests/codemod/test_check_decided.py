@@ -119,6 +119,29 @@ def test_what_a_process_makes_up_decides(test: str, told: bool, leaves: str) -> 
     assert findings(shown, "COLL-RANKFLOW") == []
 
 
+def test_whoever_runs_a_trainer_may_seed() -> None:
+    text = """\
+import random
+from accelerate import Accelerator
+
+
+class Fit:
+    def __init__(self, net, optimizer, loader):
+        self.accelerator = Accelerator()
+        self.net, self.optimizer, self.loader = self.accelerator.prepare(net, optimizer, loader)
+
+    def fit(self):
+        for x in self.loader:
+            if random.random() < 0.1:
+                continue
+            self.accelerator.backward(self.net(x).mean())
+            self.optimizer.step()
+"""
+    assert findings(text, "COLL-RANKFLOW") == []
+    started = f"{text}\n\nimport project\n\nFit(*project.made()).fit()\n"
+    assert [f.line for f in findings(started, "COLL-RANKFLOW")] == [13]
+
+
 TRIES = "try:\n    accelerator.backward(loss)\n{}"
 
 

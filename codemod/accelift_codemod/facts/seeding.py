@@ -22,8 +22,10 @@ class Seeding:
 
     def alike(self, draw: ast.Call, family: str) -> bool:
         """Whether every process may draw the same numbers from the generator of a library: torch, numpy or random."""
-        if self.world.index.star_imports:
-            return True
+        function = self.world.index.function(draw)
+        elsewhere = isinstance(function, FUNCTIONS) and function not in self.world.facts.run_here
+        if elsewhere or self.world.index.star_imports:
+            return True  # whoever runs it may seed
         return any(
             self._unknown(call) or (self._seeds(call, family) and not self._otherwise(call, draw))
             for call in self.world.calls
