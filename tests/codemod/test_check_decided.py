@@ -162,3 +162,13 @@ def test_errors_that_one_process_deals_with(handler: str, told: bool) -> None:
     assert bool(marked(text)) is told
     alone = text.replace("    accelerator.backward(loss)\n", "    loss.item()\n")
     assert findings(alone, "COLL-EXCEPT") == []
+
+
+def test_a_state_that_some_processes_save() -> None:
+    """Nobody waits under DistributedDataParallel, but with the bundled runtime."""
+    best = "if {}:\n    accelerator.save_state('best')"
+    for library, severity in (("accelerate", "warning"), ("accelift", "error")):
+        found = findings(script(library, batch_end=best.format("loss.item() < 1")), "COLL-RANKFLOW")
+        assert [f.severity.value for f in found] == [severity]
+    everywhere = best.format("accelerator.gather(loss.detach()).mean() < 1")
+    assert findings(script(batch_end=everywhere), "COLL-RANKFLOW") == []

@@ -222,7 +222,8 @@ for inputs, targets in loader:
         for call in world.calls:
             verb = world.together.of(call)
             together = Together(call, verb) if verb else world.together.called(call)
-            if together is None or world.together.harmless(together):
+            saves = together is not None and together.verb == "save_state" and world.together.harmless(together)
+            if together is None or (world.together.harmless(together) and not saves):
                 continue
             found = self._own_test(world, call)
             if found is None or found[0] in seen or self._in_both(world, found[0], together.verb):
@@ -230,12 +231,15 @@ for inputs, targets in loader:
             statement, local = found
             seen.add(statement)
             last = together.node.lineno  # type: ignore[attr-defined]
+            what = "those that do wait for the others until the job times out"
+            if saves:
+                what = "the random states of the others are not saved, or are those of another step"
             yield Finding(
                 self.code,
-                self.severity,
+                Severity.WARNING if saves else self.severity,
                 call.lineno,
                 f"`{_named(together.verb)}` under `if {world.text(statement.test)}`: a process decides by a value of "
-                "its own whether it takes part, and those that do wait for the others until the job times out",
+                f"its own whether it takes part, and {what}",
                 "decide by a gathered value, or do it on every process",
                 (
                     Evidence(local.node.lineno, local.text),  # type: ignore[attr-defined]
