@@ -105,12 +105,13 @@ MADE_UP = "import random\nimport time\nimport numpy as np"
         ("time.time() - began > 3600", True),
         ("accelerator.gather(torch.tensor([time.time() - began])).max() > 3600", False),
         ("random.Random(0).random() < 0.1", False),
+        ("len(drawn) > 3", False),
         ("epoch > 3", False),
     ],
 )
 @pytest.mark.parametrize("leaves", ["continue", "break"])
 def test_what_a_process_makes_up_decides(test: str, told: bool, leaves: str) -> None:
-    slots = {"imports": MADE_UP, "before": "began = time.time()"}
+    slots = {"imports": MADE_UP, "before": "began = time.time()\ndrawn = TensorDataset(torch.randn(8, 8))"}
     text = script(**slots, move=f"if {test}:\n    {leaves}{'  # HERE' if told else ''}")
     assert [f.line for f in findings(text, "COLL-RANKFLOW")] == marked(text)
     seeded = script(**slots, setup="random.seed(0)\nnp.random.seed(0)", move=f"if {test}:\n    {leaves}")

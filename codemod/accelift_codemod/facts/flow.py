@@ -113,19 +113,19 @@ class Flow:
 
     def _find_local(self, node: ast.AST) -> Local | None:
         found: Local | None = None
-        for part in self.sources(node, self._opaque):
-            if isinstance(part, ast.Call) and not self._opaque(part) and (self.collective(part) or self.unknown(part)):
+        for part in self.sources(node, self.opaque):
+            if isinstance(part, ast.Call) and not self.opaque(part) and (self.collective(part) or self.unknown(part)):
                 return None
             if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and self.joined_in_place(part):
                 return None
-            if found is None and isinstance(part, (ast.Name, ast.Call)) and not self._opaque(part):
+            if found is None and isinstance(part, (ast.Name, ast.Call)) and not self.opaque(part):
                 loader = self.from_batch(part)
                 if loader is not None:
                     text = f"`{ast.unparse(part)}` comes from this process's part of the data"
                     found = Local(part, text.split("\n")[0])
         return found
 
-    def _opaque(self, node: ast.AST) -> bool:
+    def opaque(self, node: ast.AST) -> bool:
         """Whether what an expression is computed from says nothing of its value."""
         if isinstance(node, ast.Compare) and len(node.ops) == 1:  # `batch is None`, `"labels" in batch`
             left, right = node.left, node.comparators[0]

@@ -20,7 +20,8 @@ def decides(world: World, test: ast.expr) -> Local | None:
 def _made_up(world: World, test: ast.expr) -> Local | None:
     """Why a test goes by what each process makes up: the seconds since it began, a number that it draws unseeded."""
     found: Local | None = None
-    for part in world.flow.sources(test) if any(isinstance(n, ast.Compare) for n in walk(test)) else ():
+    compares = any(isinstance(n, ast.Compare) for n in walk(test))
+    for part in world.flow.sources(test, world.flow.opaque) if compares else ():
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and world.flow.joined_in_place(part):
             return None
         if not isinstance(part, ast.Call):
