@@ -494,6 +494,8 @@ def test_of_a_choice_whose_arms_are_the_same_now_one_arm_is_left(legacy: str, le
 def test_a_choice_stays_that_does_or_says_more(legacy: str) -> None:
     after = converted(script(model=WRAPS, after=legacy))
     assert "\nelse:" in after and after.count("    s = ") == 2
+
+
 @pytest.mark.parametrize(
     ("signature", "call", "left"),
     [

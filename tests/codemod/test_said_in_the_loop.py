@@ -636,3 +636,20 @@ def test_what_shows_numbers_is_no_number(made: str, tells: str, later: str, told
     plan = convert(text).plan
     messages = [f.message for f in plan.findings if f.code == "METRIC-TRAIN"] if plan is not None else []
     assert [message.startswith(told) for message in messages] == [True], messages
+
+
+@pytest.mark.parametrize(
+    ("tells", "way"),
+    [
+        ("print(loss.item())", "prints"),
+        ("torch.save({'loss': loss.item()}, 'a.pt')", "writes"),
+        ("show(loss.item())", "records"),
+        ("plot(loss.item())", "uses"),
+    ],
+)
+def test_what_is_done_with_what_the_last_iteration_left(tells: str, way: str) -> None:
+    slots = {"from_imports": "from elsewhere import show", "definitions": "def plot(value):\n    return value * 2\n"}
+    plan = convert(script(**slots, epoch_end=tells)).plan
+    assert plan is not None
+    messages = [f.message for f in plan.findings if f.code == "METRIC-TRAIN"]
+    assert messages == [f"`loss` covers only the share of the process that {way} it"]

@@ -14,12 +14,13 @@ from accelift_codemod.following.onward import Read, header, is_within, object_re
 from accelift_codemod.following.other_names import reads_by_others
 from accelift_codemod.measured.called_back import measured
 from accelift_codemod.measured.deciding import reads_of_place
-from accelift_codemod.measured.said import is_only_set
+from accelift_codemod.measured.said import how, is_only_set
 from accelift_codemod.measured.sums import Loop, reads_after
 
 
-def said_after(draft: Draft, node: Loop, name: str, given: list[ast.Name]) -> Read | None:
-    """Where what the last iteration left in a variable goes into a call for its effect: printed, logged, kept.
+def said_after(draft: Draft, node: Loop, name: str, given: list[ast.Name]) -> tuple[Read, str] | None:
+    """Where what the last iteration left in a variable goes into a call for its effect, and whether that `prints` it,
+    `writes` it to a file, or `uses` it otherwise.
 
     What is returned, or `given` to those who go through the generator, goes there from where it is called.
     """
@@ -46,7 +47,7 @@ def said_after(draft: Draft, node: Loop, name: str, given: list[ast.Name]) -> Re
                 continue  # nobody asks what the function returns; a loss is gone back from
             if is_only_set(draft, statement.value, read):
                 continue
-            return place
+            return place, how(draft, statement.value) or "uses"
         more: list[Read] = []
         if isinstance(statement, (ast.Assign, ast.AugAssign)):  # `mean = sum(losses) / n`
             more += reads_of(draft, statement)

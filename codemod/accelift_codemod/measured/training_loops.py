@@ -222,12 +222,13 @@ class TrainingLoop:
         left = set() if self.loop.evaluates else self.local - set(self.kept) - set(self.others)
         given = [n for part in parts_yielded(draft, node) if part not in self.yielding for n in loads(part)]
         last = {name: said_after(draft, node, name, [n for n in given if n.id == name]) for name in sorted(left)}
-        places |= {name: read for name, read in last.items() if read is not None}
+        left_to = {name: told for name, told in last.items() if told is not None}
+        places |= {name: read for name, (read, _) in left_to.items()}
         whole = self.decided | set(self.others) | (set(self.kept) - set(self.own))
         whole |= filled_whole(draft, node, self.local)
         summed = {edit.node for edit in self.made}
         said = said_inside(draft, self.loop, node, self.local - whole, summed)
-        ways = dict.fromkeys(places, "prints") | {name: how for name, (_, how) in said.items()}
+        ways = dict.fromkeys(places, "prints") | {name: how for name, (_, how) in (left_to | said).items()}
         seen = {name: read for name, (read, _) in said.items() if name not in self.scaled}
         return places | {name: read for name, read in seen.items() if not self.whole.get(name)}, ways
 
