@@ -20,11 +20,20 @@ _ENCLOSED = (*_PLAIN, ast.Constant, ast.BinOp, ast.Compare, ast.BoolOp, ast.Unar
 
 
 class _Splice(NamedTuple):
-    """What comes in place of the text between two places."""
+    """What comes in place of the text between two places; where these are one, in front of what it opens, or behind
+    what it closes."""
 
     start: Place
     end: Place
     new: str
+    closes: bool = False
+
+
+class _Change(NamedTuple):
+    """What an edit does to an expression, or in it."""
+
+    node: ast.AST
+    splices: list[_Splice]
 
 
 def spliced(
@@ -39,28 +48,46 @@ def spliced(
         last: the last line.
         edits: each with its place, and whether an operator put there needs parentheses.
     """
-    splices = []
+    changes = []
     for node, edit, parenthesize in edits:
         splicer = _SPLICERS.get(edit.operation)
         around = index.ancestors(node)
         if splicer is None or "\n" in edit.code or any(isinstance(n, ast.JoinedStr) for n in around):
             return None  # of what is in f-strings, `ast` does not know the places
-        splice = splicer(_Site(source, index, node, parenthesize), edit)
-        if splice is None:
+        change = splicer(_Site(source, index, node, parenthesize), edit)
+        if change is None:
             return None
-        splices.append(splice)
+        changes.append(change)
+    changes.sort(key=lambda change: (_start(change.node), *(-(n or 0) for n in _end(change.node))))  # outer ones first
+    if any(map(_meet, changes, changes[1:])):
+        return None
+    depths = {change.node: i for i, change in enumerate(changes)}
+    splices = [(splice, depths[change.node]) for change in changes for splice in change.splices]
     found: list[str] = []
-    before: Place = (first, 0)
-    at = before
-    for start, end, new in sorted(splices):
-        if start < at or start == end == before:
-            return None  # one in another, or both at one place
-        found += [source.cut(at, start), new]
-        before, at = start, end
+    at: Place = (first, 0)
+    for splice, _ in sorted(splices, key=_order):
+        if splice.start < at:
+            return None
+        found += [source.cut(at, splice.start), splice.new]
+        at = splice.end
     if at[0] > last:
         return None  # outside
-    found.append(source.cut(at, (last, None)))
-    return None if any(map(_glued, found, found[1:])) else "".join(found)
+    pieces = [*filter(None, [*found, source.cut(at, (last, None))])]
+    return None if any(map(_glued, pieces, pieces[1:])) else "".join(pieces)
+
+
+def _order(one: tuple[_Splice, int]) -> tuple[Place, Place, bool, int]:
+    """Splices as they follow each other: at one place, what closes comes first, that of inner expressions before others."""
+    splice, depth = one
+    return splice.start, splice.end, not splice.closes, -depth if splice.closes else depth
+
+
+def _meet(change: _Change, other: _Change) -> bool:
+    """Whether the next change is one of a part that goes, or of the same expression, to which both do not only add."""
+    if change.node is other.node:
+        return not all(splice.closes and splice.new[:1] == "," for splice in (*change.splices, *other.splices))
+    start, end = _start(other.node), _end(other.node)
+    return any(s.start <= start and end <= s.end for s in change.splices if s.start < s.end)
 
 
 def _glued(left: str, right: str) -> bool:
@@ -77,12 +104,9 @@ class _Site:
         self.node = node
         self.parenthesize = parenthesize
 
-    def text(self, node: ast.AST) -> str:
-        return self.source.segment(node)
-
-    def instead(self, node: ast.AST, new: str) -> _Splice:
+    def instead(self, node: ast.AST, new: str) -> _Change:
         """Text in place of an expression."""
-        return _Splice(_start(node), _end(node), new)
+        return _Change(node, [_Splice(_start(node), _end(node), new)])
 
     def is_bare(self, node: ast.AST) -> bool:
         """Whether an expression surely has no parentheses around it that are its own."""
@@ -92,20 +116,21 @@ class _Site:
         head = self.source.cut((start[0], 0), start).rstrip(" \t")
         return (isinstance(parent, ast.expr) and _start(parent) == start) or head[-1:] not in ("", "(")
 
-    def receiver(self) -> str | None:
+    def receiver(self) -> ast.expr | None:
         """What a method is called on, or an attribute is read of; None if there are parentheses around it."""
         func = self.node.func if isinstance(self.node, ast.Call) else self.node
         if not isinstance(func, ast.Attribute) or _start(func.value) != _start(self.node):
             return None
-        return self.text(func.value) if self.source.cut(_end(func.value), _end(func)) == f".{func.attr}" else None
+        return func.value if self.source.cut(_end(func.value), _end(func)) == f".{func.attr}" else None
 
-    def arguments(self) -> str | None:
-        """The text between the parentheses of a call; None if they are laid out in a way of their own."""
+    def opens(self) -> Place | None:
+        """Where the arguments of a call begin; None if they are laid out in a way of their own."""
         if not isinstance(self.node, ast.Call):
             return None
         text = self.source.cut(_end(self.node.func), _end(self.node))
         alone = any(isinstance(argument, ast.GeneratorExp) for argument in self.node.args)
-        return text[1:-1] if text[0] == "(" and text[1] not in " \t\f\r\n\\#" and not alone else None
+        line, column = _end(self.node.func)
+        return (line, (column or 0) + 1) if text[0] == "(" and text[1] not in " \t\f\r\n\\#" and not alone else None
 
     def gap(self, left: ast.AST, right: ast.AST) -> str | None:
         """The comma between two neighbours, with the space behind it; None if there is more."""
@@ -126,36 +151,38 @@ def _end(node: ast.AST) -> Place:
     return node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]
 
 
-def _become(site: _Site, edit: Edit) -> _Splice | None:
+def _become(site: _Site, edit: Edit) -> _Change | None:
     fits = not site.parenthesize or _PRIMARY.fullmatch(edit.code)
     return site.instead(site.node, edit.code) if fits and not isinstance(site.node, ast.GeneratorExp) else None
 
 
-def _receiver(site: _Site, edit: Edit) -> _Splice | None:
+def _receiver(site: _Site, edit: Edit) -> _Change | None:
     receiver = site.receiver()
-    return site.instead(site.node, receiver) if receiver is not None else None
+    return _Change(site.node, [_Splice(_end(receiver), _end(site.node), "")]) if receiver is not None else None
 
 
-def _call_on(site: _Site, edit: Edit) -> _Splice | None:
-    receiver, arguments = site.receiver(), site.arguments()
-    if receiver is None or arguments is None or not _PRIMARY.fullmatch(edit.code):
+def _call_on(site: _Site, edit: Edit) -> _Change | None:
+    receiver, opens = site.receiver(), site.opens()
+    if receiver is None or opens is None or not _PRIMARY.fullmatch(edit.code):
         return None
-    return site.instead(site.node, f"{edit.code}({receiver}{arguments and ', '}{arguments})")
+    start, call = _start(receiver), site.node
+    gap = ", " if isinstance(call, ast.Call) and (call.args or call.keywords) else ""
+    return _Change(call, [_Splice(start, start, f"{edit.code}("), _Splice(_end(receiver), opens, gap)])
 
 
-def _method(site: _Site, edit: Edit) -> _Splice | None:
-    receiver, arguments = site.receiver(), site.arguments()
-    if receiver is None or arguments is None or not _METHOD.fullmatch(edit.code):
+def _method(site: _Site, edit: Edit) -> _Change | None:
+    receiver = site.receiver()
+    if receiver is None or site.opens() is None or not _METHOD.fullmatch(edit.code):
         return None
-    return site.instead(site.node, f"{receiver}.{edit.code}")
+    return _Change(site.node, [_Splice(_end(receiver), _end(site.node), f".{edit.code}")])
 
 
-def _argument(site: _Site, edit: Edit) -> _Splice | None:
+def _argument(site: _Site, edit: Edit) -> _Change | None:
     argument = site.argument(edit.place or 0)
     return site.instead(argument, edit.code) if argument is not None else None
 
 
-def _surround(site: _Site, edit: Edit) -> _Splice | None:
+def _surround(site: _Site, edit: Edit) -> _Change | None:
     before, after = edit.code.split("{}")
     whole: ast.AST | None = site.node
     if isinstance(whole, ast.keyword):
@@ -168,12 +195,13 @@ def _surround(site: _Site, edit: Edit) -> _Splice | None:
     product = isinstance(whole, ast.BinOp) and isinstance(whole.op, ast.Mult) and not before and after.startswith(" * ")
     if whole is None or not isinstance(whole, _ENCLOSED if enclosed or product else _PLAIN) or not site.is_bare(whole):
         return None
-    return site.instead(whole, f"{before}{site.text(whole)}{after}")
+    start, end = _start(whole), _end(whole)
+    return _Change(whole, [_Splice(start, start, before), _Splice(end, end, after, closes=True)])
 
 
-def _add_argument(site: _Site, edit: Edit) -> _Splice | None:
-    call, arguments = site.node, site.arguments()
-    if not isinstance(call, ast.Call) or arguments is None:
+def _add_argument(site: _Site, edit: Edit) -> _Change | None:
+    call = site.node
+    if not isinstance(call, ast.Call) or site.opens() is None:
         return None
     given: list[ast.AST] = sorted([*call.args, *call.keywords], key=_start)
     if edit.place is not None and edit.place < len(given):
@@ -182,36 +210,36 @@ def _add_argument(site: _Site, edit: Edit) -> _Splice | None:
     return _appended(site, given, edit.code, (line, (column or 0) - 1))
 
 
-def _appended(site: _Site, items: Sequence[ast.AST], new: str, place: Place) -> _Splice | None:
+def _appended(site: _Site, items: Sequence[ast.AST], new: str, place: Place) -> _Change | None:
     """One more of some arguments or parameters, in front of the parenthesis that closes directly behind them."""
     if any(_end(item) != place for item in items[-1:]):
         return None
     gap = site.gap(*items[-2:]) if len(items) > 1 else ", " if items else ""
-    return _Splice(place, place, gap + new) if gap is not None else None
+    return _Change(site.node, [_Splice(place, place, gap + new, closes=True)]) if gap is not None else None
 
 
-def _parameter(site: _Site, edit: Edit) -> _Splice | None:
+def _parameter(site: _Site, edit: Edit) -> _Change | None:
     around = site.index.parents[site.node]
     plain = around.args[: len(around.args) - len(around.defaults)] if isinstance(around, ast.arguments) else []
     return site.instead(site.node, edit.code) if site.node in plain else None
 
 
-def _add_parameter(site: _Site, edit: Edit) -> _Splice | None:
+def _add_parameter(site: _Site, edit: Edit) -> _Change | None:
     function = site.node
     if not isinstance(function, ast.FunctionDef) or function.args.posonlyargs:
         return None
     given = function.args.args
     at = len(given) if edit.place is None else min(edit.place, len(given))
     if 0 < at < len(given):
-        gap = site.gap(given[at - 1], given[at])
-        return _Splice(_start(given[at]), _start(given[at]), edit.code + gap) if gap is not None else None
+        gap, place = site.gap(given[at - 1], given[at]), _start(given[at])
+        return _Change(function, [_Splice(place, place, edit.code + gap)]) if gap is not None else None
     line, column = _end(given[-1]) if given else _start(function)
     place = line, (column or 0) + (0 if given else len(f"def {function.name}(".encode()))
     end = site.source.cut(place, (place[0], place[1] + 1))
     return _appended(site, given, edit.code, place) if at == len(given) and end == ")" else None
 
 
-_SPLICERS: dict[Operation, Callable[[_Site, Edit], _Splice | None]] = {
+_SPLICERS: dict[Operation, Callable[[_Site, Edit], _Change | None]] = {
     Operation.BECOME: _become,
     Operation.RECEIVER: _receiver,
     Operation.CALL_ON: _call_on,
