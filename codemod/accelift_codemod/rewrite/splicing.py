@@ -77,7 +77,7 @@ def spliced(
 
 
 def _order(one: tuple[_Splice, int]) -> tuple[Place, Place, bool, int]:
-    """Splices as they follow each other: at one place, what closes comes first, that of inner expressions before others."""
+    """Splices as they follow each other: at one place, what closes comes first, and that of inner expressions."""
     splice, depth = one
     return splice.start, splice.end, not splice.closes, -depth if splice.closes else depth
 
