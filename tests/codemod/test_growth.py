@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable
-from types import FrameType
+from cProfile import Profile
 
 import pytest
 from accelift_codemod.api import convert_bytes
@@ -19,24 +18,19 @@ _OFTEN = 500  # calls of a function in the large script that are worth a look
 
 
 def calls(text: str) -> Counter[str]:
-    """How often each function of the tool is called to convert a script."""
-    found: Counter[str] = Counter()
-
-    def count(frame: FrameType, event: str, argument: object) -> None:
-        if "accelift_codemod" in frame.f_code.co_filename:
-            place = f"{frame.f_code.co_filename}:{frame.f_code.co_name}"
-            if event == "call":
-                found[place] += 1
-            elif event == "c_call":  # what is written in C tells of loops that call nothing else
-                found[f"{place} calls {getattr(argument, '__name__', argument)}"] += 1
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        result = convert_bytes(text.encode(), PATH, Options())
-    finally:
-        sys.setprofile(before)
+    """How often each function of the tool is called to convert a script, and calls what is written in C."""
+    profile = Profile()
+    result = profile.runcall(convert_bytes, text.encode(), PATH, Options())
     assert result.output is not None
+    found: Counter[str] = Counter()
+    for entry in profile.getstats():
+        if isinstance(entry.code, str) or "accelift_codemod" not in entry.code.co_filename:
+            continue
+        place = f"{entry.code.co_filename}:{entry.code.co_name}"
+        found[place] += entry.callcount
+        for called in entry.calls or ():
+            if isinstance(called.code, str):  # it tells of loops that call nothing else
+                found[f"{place} calls {called.code}"] += called.callcount
     return found
 
 

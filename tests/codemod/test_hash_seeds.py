@@ -26,7 +26,7 @@ def test_hash_seeds_change_nothing(tmp_path: Path) -> None:
         (tmp_path / fixture.name).write_bytes(fixture.read_bytes())
     (tmp_path / "groups.py").write_text(script(model=MODELS, optimizer=GROUPS))
     outputs = set()
-    for seed in range(3):
+    for seed in (0, 1):
         done = subprocess.run(
             [sys.executable, "-m", "accelift_codemod", "convert", "--format", "json", "."],
             cwd=tmp_path,

@@ -109,7 +109,7 @@ def test_project(script: Path, run: Runner, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [None, 2])
+@pytest.mark.parametrize("processes", [pytest.param(None, marks=pytest.mark.exhaustive), 2])
 def test_forks_do_what_fresh_processes_do(processes: int | None, run: Runner, tmp_path: Path) -> None:
     """Under the launcher, too, if there are several."""
     script = CONVERTED / "digits_flat.py"
