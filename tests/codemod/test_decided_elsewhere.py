@@ -98,3 +98,39 @@ RESET = "def reset(layer):\n    if isinstance(layer, nn.Linear):\n        nn.ini
 def test_weights_that_are_set_anew(does: str, told: bool, place: str) -> None:
     slots = {"definitions": RESET, "setup": "table = print", place: f"if loss.item() > 2:\n    {does}"}
     assert ("COLL-RANKFLOW" in findings(script(forward=_LOSS, **slots))) == told
+
+
+NOISY = """\
+class Noisy(torch.utils.data.Dataset):
+    def __init__(self):
+        self.noise, self.last = 0.1, 0.0
+
+    def set(self, noise):
+        self.noise = noise
+
+    def note(self, loss):
+        self.last = loss
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, place):
+        return torch.ones(8) + self.noise, place % 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("does", "codes"),
+    [
+        ("data.noise = 0.1 * loss.item()", ["COLL-RANKFLOW"]),
+        ("loader.dataset.noise *= loss.item()", ["COLL-RANKFLOW"]),
+        ("data.set(loss.item())", ["COLL-RANKFLOW"]),
+        ("data.noise = 0.1 / (1 + epoch)", []),
+        ("data.set(epoch)", []),
+        ("data.last = loss.item()", []),  # which it never asks for
+        ("data.note(loss.item())", []),
+    ],
+)
+def test_what_a_data_set_makes_its_samples_by(does: str, codes: list[str]) -> None:
+    text = script(definitions=NOISY, data="data = Noisy()", forward=_LOSS, batch_end=does)
+    assert [code for code in findings(text) if code == "COLL-RANKFLOW"] == codes

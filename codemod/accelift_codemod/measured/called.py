@@ -16,7 +16,7 @@ from accelift_codemod.facts.tree import own_nodes, walk
 from accelift_codemod.measured.asked import weighs_numbers
 from accelift_codemod.measured.deciding import schedules
 from accelift_codemod.measured.shares import trained
-from accelift_codemod.measured.steering import acts, is_caught, sets_group, updates
+from accelift_codemod.measured.steering import acts, is_caught, sets_group, sets_source, updates
 from accelift_codemod.measured.sums import Loop
 from accelift_codemod.measured.switches import switched_by
 from accelift_codemod.measured.updates import changes
@@ -199,7 +199,8 @@ def _picks(draft: Draft, call: ast.Call) -> bool:
 
 
 def _decides(draft: Draft, function: Function, node: ast.AST, names: set[str]) -> Iterator[Decision]:
-    if isinstance(node, (ast.Assign, ast.AugAssign)) and sets_group(draft, node) and _read(draft, node.value, names):
+    steered = sets_group(draft, node) or sets_source(draft, node)
+    if steered and isinstance(node, (ast.Assign, ast.AugAssign)) and _read(draft, node.value, names):
         yield Decision(node, node.value, "update")
     else:
         by = changes(draft, node, names) if isinstance(node, ast.stmt) else None

@@ -29,6 +29,7 @@ from accelift_codemod.measured.steering import (
     leaving_matters,
     meets,
     sets_group,
+    sets_source,
     takes_batch,
     updates,
 )
@@ -39,6 +40,7 @@ from accelift_codemod.networks import run_apart
 from accelift_codemod.plan import Finding, Severity
 
 _OTHER_MODELS = "so would the update of the model: the processes would end with different ones"
+_OTHER_DATA = "so would what the samples are made by, or drawn by: the processes would train on other ones"
 _OTHER_BATCHES = "some would take a batch that others leave: they go on with parts of different ones"
 _OTHER_LOSSES = "some would train on another loss than others"
 # What the others wait for.
@@ -71,6 +73,9 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
     for statement in (s for outer in node.body for s in walk(outer)):
         if isinstance(statement, (ast.For, ast.AsyncFor)):
             yield from _pieces(draft, statement, local)
+        if isinstance(statement, (ast.Assign, ast.AugAssign)) and sets_source(draft, statement):
+            if goes_by(draft, statement.value, local, kept):
+                yield _differs(draft, statement, statement.value, _OTHER_DATA)
         if isinstance(statement, (ast.Assign, ast.AugAssign, ast.Expr)) and sets_group(draft, statement):
             if local & {n.id for n in loads(statement.value)}:
                 yield _differs(draft, statement, statement.value, _OTHER_MODELS)

@@ -125,6 +125,15 @@ def _feeds(draft: Draft, node: ast.expr) -> bool:
     return bool(origins) and any(v.origin in origins for a in given for v in draft.facts.resolver.values(a))
 
 
+def sets_source(draft: Draft, node: ast.AST) -> bool:
+    """Whether a statement sets what a data set, or what a loader draws by, asks itself for: `data.noise = 0.1`."""
+    if not isinstance(node, (ast.Assign, ast.AugAssign)):
+        return False
+    set_here = [target for target in targets(node) if isinstance(target, ast.Attribute)]
+    steps = {Role.OPTIMIZER, Role.SCHEDULER}
+    return any(_sets(draft, t) and not draft.facts.resolver.roles(t.value) & steps for t in set_here)
+
+
 def _sets(draft: Draft, target: ast.Attribute) -> bool:
     """Whether what is set is an attribute that such an object asks itself for, as far as its class is known."""
     if not _feeds(draft, target.value):
