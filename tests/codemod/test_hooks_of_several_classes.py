@@ -40,6 +40,16 @@ class Count:
         self.many += 1
 
 
+class Last:
+    many = 0
+
+    def before(self):
+        pass
+
+    def after(self, loss, state):
+        self.many = loss
+
+
 class Hooks:
     def __init__(self, hooks):
         self.hooks = hooks
@@ -92,6 +102,21 @@ def test_one_of_them_says_when_to_stop(asked: str) -> None:
     end = f"if {asked}:\n    break"
     assert told("stop = Stop()\nhooks = [stop, Count()]", EACH, end) == ["COLL-RANKFLOW"]
     assert told("stop = Count()\nhooks = [stop, Count()]", EACH, end) == []
+
+
+@pytest.mark.parametrize("others", ["", ", Count()"])
+@pytest.mark.parametrize("tells", ["hooks.after({}, state)", 'hooks("after", {}, state)'])
+def test_what_an_object_hands_on_is_kept_by_others(others: str, tells: str) -> None:
+    def lines(kind: str) -> list[str]:
+        before = f"{STATE}\nhook = {kind}()\nhooks = Hooks([hook{others}])"
+        tell = tells.format("loss.item()")
+        end = "if hook.many < 0.5:\n    break"
+        text = script(definitions=HOOKS, before=before, batch_end=tell, epoch_end=end)
+        assert "COLL-RANKFLOW" not in findings(text)
+        return added(text)
+
+    assert tells.format(AVERAGED) in lines("Last")
+    assert tells.format(AVERAGED) not in lines("Count")
 
 
 @pytest.mark.parametrize(("kind", "codes"), [("Stop", ["COLL-RANKFLOW"]), ("Count", [])])

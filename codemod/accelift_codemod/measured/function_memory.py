@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Scope
@@ -29,32 +30,39 @@ from accelift_codemod.measured.handed_out import decorators, receiving, run_by, 
 from accelift_codemod.networks.methods import is_self
 
 _CALLS = 2  # of functions that functions call
-_Followed = tuple[ast.Call, frozenset[str]]
 
 
-def kept_by_functions(
-    draft: Draft,
-    call: ast.Call,
-    names: Collection[str],
-    calls: int = _CALLS,
-    seen: set[_Followed] | None = None,
-    chosen: bool = False,
-) -> set[str]:
+@dataclass
+class _Following:
+    """What is followed from one call: with what into which others, and the objects that these leave something in."""
+
+    seen: set[tuple[ast.Call, frozenset[str]]] = field(default_factory=set)
+    objects: set[ast.AST] = field(default_factory=set)
+
+
+def kept_by_functions(draft: Draft, call: ast.Call, names: Collection[str], chosen: bool = False) -> set[str]:
     """The variables of the code that calls a function whose objects it puts some of the given variables into, also by
     functions that it calls, and those that hold functions which know what it has kept.
 
     Of a call that runs only if local values say so (`chosen`), whatever is put anywhere follows them.
     """
-    seen = set() if seen is None else seen
+    following = _Following()
+    found = _kept(draft, call, names, _CALLS, following, chosen)
+    return found | holders(draft, following.objects, call)
+
+
+def _kept(
+    draft: Draft, call: ast.Call, names: Collection[str], calls: int, following: _Following, chosen: bool
+) -> set[str]:
     found: set[str] = set()
     for function in (*run_by(draft, call), *draft.facts.resolver.lambdas_run(call)):
         given = draft.facts.resolver.bind(call, function) or {}
         inside = receiving(draft, call, function, {*names})
-        found |= _put_by(draft, call, function, given, inside, calls, seen, chosen)
+        found |= _put_by(draft, call, function, given, inside, calls, following, chosen)
     told = {n.id for a in (*call.args, *call.keywords) for n in loads(a)} & {*names}
     for function in run_with(draft, call) if told else ():
         inside = {p.arg for p in parameters(function.args)}
-        found |= _put_by(draft, call, function, {}, inside, calls, seen, chosen)
+        found |= _put_by(draft, call, function, {}, inside, calls, following, chosen)
     return found
 
 
@@ -65,7 +73,7 @@ def _put_by(
     given: dict[str, ast.expr],
     inside: set[str],
     calls: int,
-    seen: set[_Followed],
+    following: _Following,
     chosen: bool,
 ) -> set[str]:
     """The same of one function, which gets something of the variables in some of its parameters."""
@@ -91,15 +99,16 @@ def _put_by(
             found |= {*_set_in_kept(draft, call, statement)}
         puts |= filled(draft, statement, inside)
     for inner in (n for n in walk(function) if isinstance(n, ast.Call)) if calls else ():
-        if (key := (inner, frozenset(inside))) not in seen:  # of functions that call each other many times, once
-            seen.add(key)
-            puts |= kept_by_functions(draft, inner, inside, calls - 1, seen, chosen)
+        if (key := (inner, frozenset(inside))) not in following.seen:  # of functions that call each other, once
+            following.seen.add(key)
+            puts |= _kept(draft, inner, inside, calls - 1, following, chosen)
     bases = (root(argument) for name, argument in given.items() if name in puts)
     found |= {base.id for base in bases if base is not None}
     places = ((name, put) for name in given for put in puts if put.startswith(f"{name}."))  # `model.stop`
     found |= {ast.unparse(given[name]) + put[len(name) :] for name, put in places}
     if _keeps_itself(function, puts):
         found |= _object_of(draft, call, function, chosen)
+        following.objects |= _objects(draft, call) if calls < _CALLS else set()
     for name in (inside | puts) - {*given}:
         owner = draft.facts.index.scopes[function].owner(name)
         if owner is not None and owner is draft.facts.index.scope(call).owner(name) and owner.node is not function:
@@ -129,6 +138,14 @@ def _object_of(draft: Draft, call: ast.Call, method: Function | ast.Lambda, chos
         return holders(draft, {of.origin for v in held for part in v.inner for of in part}, call)
     base = root(call.func) if chosen and resolver.is_bound(call, method) else None
     return {base.id} if base is not None and not is_self(base) and not draft.facts.objects.models(base) else set()
+
+
+def _objects(draft: Draft, call: ast.Call) -> set[ast.AST]:
+    """What makes the objects of the script whose method a call runs: `hook.after(x)`, or `getattr(hook, name)(x)`."""
+    func = call.func
+    base = func.value if isinstance(func, ast.Attribute) else next(iter(getattr(func, "args", ())), None)
+    values = draft.facts.resolver.values(base) if base is not None else ()
+    return {v.origin for v in values if v.role is Role.OBJECT and isinstance(v.origin, ast.Call) and v.declaration}
 
 
 def holders(draft: Draft, objects: Collection[ast.AST], place: ast.AST) -> set[str]:
