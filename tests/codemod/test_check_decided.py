@@ -154,11 +154,13 @@ TRIES = "try:\n    accelerator.backward(loss)\n{}"
         ("except Exception as error:\n    print(error)\n    raise", False),
         ("except RuntimeError:\n    exit(1)", False),
         ("except KeyboardInterrupt:\n    break", False),
+        ("except Stopped:\n    break", False),
+        ("except torch.cuda.OutOfMemoryError:  # HERE\n    continue", True),
         ("finally:\n    y = None", False),
     ],
 )
 def test_errors_that_one_process_deals_with(handler: str, told: bool) -> None:
-    text = script(backward=TRIES.format(handler))
+    text = script(definitions="class Stopped(Exception):\n    pass\n", backward=TRIES.format(handler))
     assert [f.line for f in findings(text, "COLL-EXCEPT")] == marked(text)
     assert bool(marked(text)) is told
     alone = text.replace("    accelerator.backward(loss)\n", "    loss.item()\n")

@@ -284,14 +284,9 @@ class AccelerateFacts(Facts):
         self.resolver = AccelerateResolver(self.index, self.instances)
 
     @cached_property
-    def run_here(self) -> frozenset[ast.AST]:
-        """The functions that running the script may run, and nobody else may have to."""
-        return executed.functions(self.resolver)
-
-    @cached_property
     def executed(self) -> frozenset[ast.AST]:
         """The functions that running the script may run; of a file of trainers for other scripts, these, too."""
-        found = self.run_here
+        found = executed.functions(self.resolver)
         trainers = [f for f in self.resolver.run_by_all if self.same_file(f, self.tree.body[-1])]
         return found if not found.isdisjoint(trainers) else executed.functions(self.resolver, trainers)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.chance import SEEDS, seeds
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.tree import walk
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.world import World
@@ -22,15 +24,33 @@ class Seeding:
 
     def alike(self, draw: ast.Call, family: str) -> bool:
         """Whether every process may draw the same numbers from the generator of a library: torch, numpy or random."""
-        function = self.world.index.function(draw)
-        elsewhere = isinstance(function, FUNCTIONS) and function not in self.world.facts.run_here
-        if elsewhere or self.world.index.star_imports:
+        if self.world.index.star_imports or (self.world.index.function(draw) is not None and not self._starts):
             return True  # whoever runs it may seed
         return any(
             self._unknown(call) or (self._seeds(call, family) and not self._otherwise(call, draw))
             for call in self.world.calls
             if self.world.facts.runs(call)
         )
+
+    @cached_property
+    def _starts(self) -> bool:
+        """Whether the script runs something by itself, and is no library: one that only makes what its functions use
+        (`log = get_logger()`) runs nothing."""
+        facts = self.world.facts
+        own = facts.body(facts.tree.body[-1]) if facts.tree.body else []
+        statements = (s for s in own if not isinstance(s, (*FUNCTIONS, ast.ClassDef)))
+        calls = ((s, n) for s in statements for n in walk(s) if isinstance(n, ast.Call))
+        return any(self._runs(n, isinstance(s, (ast.Assign, ast.AnnAssign))) for s, call in calls for n in _parts(call))
+
+    def _runs(self, node: ast.expr, kept: bool) -> bool:
+        """Whether a part of a call is a function or class of the script (of its file, if the result is only `kept`), or
+        a method of an object of one."""
+        facts, resolver = self.world.facts, self.world.resolver
+        if isinstance(node, ast.Attribute):  # `trainer.fit()`
+            return not kept and any(v.declaration is not None for v in resolver.values(node.value))
+        bindings = resolver.bindings(node) if isinstance(node, ast.Name) else []
+        defined = (b.node for b in bindings if b.how in (How.FUNCTION, How.CLASS))
+        return any(not kept or facts.same_file(one, facts.tree.body[-1]) for one in defined)
 
     def apart(self, family: str) -> ast.Call | None:
         """A call that seeds the generator of each process otherwise, on purpose."""
@@ -75,3 +95,8 @@ class Seeding:
             return False  # of a generator; an option
         names = [name, *(k.arg or "" for k in call.keywords)]
         return any("seed" in n.lower() or "determin" in n.lower() for n in names)
+
+
+def _parts(call: ast.Call) -> list[ast.expr]:
+    """What a call runs, and what it is given, which it may run."""
+    return [call.func, *call.args]

@@ -44,7 +44,7 @@ for batch in loader:
             within = world.together.within_statements(block.body)
             together = next((t for t in within if world.ranks.guard(t.node) is None), None)
             for handler in block.handlers if together is not None else ():
-                if world.resolver.caught(handler) - RAISED_BY_ALL and self._goes_on(world, handler):
+                if self._meets(world, handler) and self._goes_on(world, handler):
                     last = together.node.lineno  # type: ignore[union-attr]
                     yield Finding(
                         self.code,
@@ -55,6 +55,13 @@ for batch in loader:
                         "raise it again at the end of the handler, so that the launcher ends all processes",
                         (Evidence(last, "this is done together"),),
                     )
+
+    def _meets(self, world: World, handler: ast.ExceptHandler) -> bool:
+        """Whether a handler catches an error of Python or torch, which one process may meet alone: others are raised
+        where a script wants to, perhaps by all."""
+        kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+        of_torch = any((world.resolver.qualified(k) or "").startswith("torch.") for k in kinds if k is not None)
+        return of_torch or bool(world.resolver.caught(handler) - RAISED_BY_ALL - {""})
 
     def _goes_on(self, world: World, handler: ast.ExceptHandler) -> bool:
         """Whether the process does not end with a handler."""
