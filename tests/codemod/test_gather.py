@@ -789,3 +789,38 @@ def test_how_many_batches_there_were_is_no_result_of_a_share() -> None:
     plan = convert(text).plan
     assert plan is not None and [f.code for f in plan.findings] == ["METRIC-LOCAL"]
     assert "(`rows`, `total`)" in plan.findings[0].message
+
+
+EMBEDS = """\
+class Flat(Net):
+    def embed(self, x):
+        return self.layer(x)
+
+
+class Deep(Net):
+    def embed(self, x):
+        return {deep}
+
+
+def embeddings(loader, model):
+    kept = []
+    with torch.no_grad():
+        for x, y in loader:
+            x = x.to(device)
+            kept.append(model.embed(x).cpu())
+    return torch.cat(kept)
+"""
+EITHER = "model = Flat().to(device)\nif len(data) > 99:\n    model = Deep().to(device)"
+
+
+@pytest.mark.parametrize(
+    ("deep", "shared"),
+    [("F.relu(self.layer(x)) * 2", True), ("self.layer(x).mean(0)", False), ("unknown(self.layer(x))", False)],
+)
+def test_a_method_of_one_of_several_networks(deep: str, shared: bool) -> None:
+    slots = {"from_imports": "from elsewhere import unknown", "definitions": EMBEDS.format(deep=deep), "model": EITHER}
+    tested = "tested = DataLoader(data, batch_size=8)\nprint(embeddings(tested, model).mean())"
+    text = script(**slots, after=tested)
+    gathers = "accelerator.gather_for_metrics(accelerator.unwrap_model(model).embed(x)).cpu()"
+    assert (gathers in "".join(converted(text).split())) is shared
+    assert findings(text) == ([] if shared else ["EVAL-REPLICATED"])

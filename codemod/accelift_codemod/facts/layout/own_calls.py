@@ -7,7 +7,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.index import FUNCTIONS, Function, How
-from accelift_codemod.facts.layout import around, derived, made_objects, pretrained, wrapped
+from accelift_codemod.facts.layout import around, derived, made_objects, pretrained, several, wrapped
 from accelift_codemod.facts.layout.algebra import FIXED, Environment, Frame, Layout, Record, Shape, join, written_out
 from accelift_codemod.facts.values import Role
 
@@ -70,11 +70,13 @@ class OwnCalls:
         if cls is not None and self.resolver.callee(call) is None and self.resolver.class_role(cls) is Role.LOSS:
             return self.layouts.modules.derived(cls, everything)
         found = self._run(call, arguments, keywords, env, frame)
+        target = self.resolver.callee(call)
+        if found is None and target is None:
+            found = several.of_any(self.layouts, call, env, frame)
         if found is None:
             found = self._of_lambda(call, arguments, env, frame)
         if found is None:
             found = self._of_object(call, arguments, keywords, env, frame)
-        target = self.resolver.callee(call)
         if found is None and isinstance(target, FUNCTIONS):
             if wrapped.changes_results(self.resolver, target):
                 return Layout.MIXED if Layout.MIXED in everything else Layout.UNKNOWN
