@@ -76,6 +76,14 @@ def test_how_large_samples_are_is_the_same_on_every_process(shape: str, codes: l
     assert findings(script(definitions=SHAPED, forward=forward, epoch_end=TRIES)) == codes
 
 
+@pytest.mark.parametrize("test", ["loss.item() < 1", "epoch > 0"])
+def test_which_of_several_sizes_it_is_may_be_decided(test: str) -> None:
+    forward = "optimizer.zero_grad()\nout = model(x)\nloss = F.cross_entropy(out, y)"
+    sets = f"shape = tuple(out.shape[1:])\nif {test}:\n    shape = tuple(x.shape[1:])"
+    text = script(definitions=SHAPED, forward=f"{forward}\n{sets}", epoch_end=TRIES)
+    assert "METRIC-TRAIN" in findings(text) or "COLL-RANKFLOW" in findings(text)
+
+
 def test_where_samples_are_padded_it_is_not() -> None:
     padded = "x = nn.utils.rnn.pad_sequence([r[0] for r in rows])"
     pads = f"def pads(rows):\n    {padded}\n    return x.t(), torch.ones(len(rows)).long()"

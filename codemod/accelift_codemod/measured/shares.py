@@ -148,7 +148,7 @@ def _sizes(draft: Draft, loop: BatchLoop, node: Loop) -> set[str]:
     for name in (n for n in walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)):
         same = (_is_size(draft, loop, binding) for binding in bindings_of(draft, name))
         set_to.setdefault(name.id, []).extend(same)
-    found = {name for name, sizes in set_to.items() if sizes and all(sizes)}
+    found = {name for name, sizes in set_to.items() if sizes == [True]}
     return found if found and padding.alike(draft, loop) else set()
 
 
@@ -157,6 +157,8 @@ def _is_size(draft: Draft, loop: BatchLoop, binding: Binding) -> bool:
     value = binding.value
     if binding.how is not How.ASSIGN or binding.path or value is None:
         return False
+    if any(draft.facts.index.tests_around(binding.node, loop.node)):
+        return False  # which of several it is, something else may decide
     read = [n for n in loads(value) if draft.facts.resolver.builtin(n) is None]
     if not read or any(map(partial(is_of_rows, draft), read)):
         return False
