@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from accelift_codemod import refusals
 from accelift_codemod.blueprint.placement import draft
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Facts, position
@@ -56,6 +57,7 @@ def _plan(facts: Facts, options: Options) -> tuple[Plan, Draft | None]:
     """The plan for a script of which every class is known."""
     source = facts.source
     try:
+        refusals.check(facts, options)
         work = Draft(facts, draft(facts, options))
         _run(work, options)
         joined = twins.joined(work, headers.joined(work, sorted(work.edits, key=_order)))

@@ -25,7 +25,6 @@ from accelift_codemod.facts.scopes import end_position
 from accelift_codemod.facts.values import Key, Values, key, views
 from accelift_codemod.options import Options
 from accelift_codemod.reasons import Refused, refuse
-from accelift_codemod.refusals import check
 
 
 def draft(facts: Facts, options: Options) -> Blueprint:
@@ -34,7 +33,6 @@ def draft(facts: Facts, options: Options) -> Blueprint:
     Raises:
         Refused: it is left alone.
     """
-    check(facts, options)
     blueprint = Blueprint(facts, options)
     blueprint.accelerator = naming.accelerator(facts)
     blueprint.peeks |= Peeks(blueprint).of_makers()

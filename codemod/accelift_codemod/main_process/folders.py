@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.blueprint.borrowed import Known, known
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import files
 from accelift_codemod.facts.tree import is_constant
+from accelift_codemod.inserted.modules import Known, known
 from accelift_codemod.main_process import HEADER, RULE
 from accelift_codemod.plan import FOR_EACH, Edit, Finding, Need, Operation, Severity
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.blueprint.borrowed import Known, known, precedes
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import files, library
+from accelift_codemod.inserted.modules import Known, known, precedes
 from accelift_codemod.main_process import RULE, alone
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 

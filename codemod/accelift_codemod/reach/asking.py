@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from accelift_codemod.blueprint.borrowed import Known, known
 from accelift_codemod.facts import Role
 from accelift_codemod.facts.conditions import Condition
 from accelift_codemod.facts.device_variables import DeviceVariable
@@ -17,6 +16,7 @@ from accelift_codemod.facts.index import Binding, How
 from accelift_codemod.facts.names import is_placeholder
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.uses import reads
+from accelift_codemod.inserted.modules import Known, known
 from accelift_codemod.reach import changing
 
 if TYPE_CHECKING:

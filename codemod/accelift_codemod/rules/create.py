@@ -6,8 +6,6 @@ import ast
 import re
 from collections.abc import Iterator
 
-from accelift_codemod.blueprint import imports
-from accelift_codemod.blueprint.borrowed import Known, known
 from accelift_codemod.devices import texts as device_texts
 from accelift_codemod.devices.besides import kept_calls
 from accelift_codemod.devices.returned import is_given_back
@@ -19,6 +17,8 @@ from accelift_codemod.facts.device_variables import DeviceVariable
 from accelift_codemod.facts.index import FUNCTIONS, Function, How, parameters
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.inserted import imports
+from accelift_codemod.inserted.modules import Known, known
 from accelift_codemod.plan import STATE, TYPED, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.reach import asking, early, started, states
 from accelift_codemod.reasons import refuse
