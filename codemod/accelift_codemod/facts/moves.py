@@ -22,8 +22,7 @@ from accelift_codemod.facts.values import Role
 _OF_TENSORS = frozenset("to cuda cpu train eval parameters state_dict size dim detach float half".split())
 STAYS = frozenset(
     "view reshape float long int double half squeeze unsqueeze permute transpose flatten contiguous type t clone "
-    "detach "
-    "repeat expand bool type_as requires_grad_".split()
+    "detach repeat expand bool type_as requires_grad_".split()
 )
 _DTYPES = {
     "FloatTensor": "torch.float32",

@@ -67,9 +67,9 @@ COMPARES = ELEMENTWISE | frozenset(
 # Methods that put the elements of a tensor into another order or shape.
 REORDERS = frozenset("view reshape flatten unsqueeze squeeze roll flip expand repeat".split())
 
-# Functions that are no straight line: of a mean over samples they make something that is none.
 # What gives the larger or smaller of two numbers.
 EXTREMES = frozenset("max min maximum minimum fmax fmin".split())
+# Functions that are no straight line: of a mean over samples they make something that is none.
 CURVED = frozenset(
     "abs exp expm1 log log1p log2 log10 sqrt rsqrt reciprocal square pow sigmoid tanh relu elu softplus logsigmoid "
     "sin cos atan arctan sinh cosh erf selu celu gelu silu mish leaky_relu softsign hardtanh hardsigmoid hardswish "

@@ -17,6 +17,7 @@ from accelift_codemod.facts.layout import (
     loss_options,
     losses,
     making,
+    methods,
     operations,
     products,
     spelled,
@@ -289,7 +290,7 @@ class Calls(OwnCalls):
             return operations.operation(name, call, [receiver, *arguments], asked.keywords, 0)
         if not isinstance(receiver, tuple) and receiver not in FIXED:
             rank = self._rank(name, func.value)
-            return operations.method(name, self._along(name, call, 0), receiver, arguments, asked.keywords, rank)
+            return methods.method(name, self._along(name, call, 0), receiver, arguments, asked.keywords, rank)
         if func.attr in ("repeat", "expand") and receiver in FIXED and arguments[:1] == [Layout.COUNT]:
             return Layout.ROWS  # the same for each sample
         fixed = receiver in FIXED and all(written_out(e) in FIXED for e in everything)

@@ -13,7 +13,7 @@ from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.classes import is_static
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import FUNCTIONS, Function, How
-from accelift_codemod.facts.layout import operations, samples
+from accelift_codemod.facts.layout import methods, operations, samples
 from accelift_codemod.facts.layout.algebra import FIXED, Layout, Record, Shape, join
 from accelift_codemod.facts.layout.arithmetic import combine
 from accelift_codemod.facts.layout.products import integer
@@ -404,5 +404,5 @@ class Collated:
             return Part.ROW if made or kept else Part.SAMPLE
         plain = [g for g in map(samples.plain, given) if g is not None]
         if isinstance(receiver, Layout) and receiver not in FIXED and len(plain) == len(given):
-            return operations.method(name, call, receiver, [*plain], {})
+            return methods.method(name, call, receiver, [*plain], {})
         return samples.mixed([receiver, *given])

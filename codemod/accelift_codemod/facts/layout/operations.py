@@ -22,23 +22,14 @@ from accelift_codemod.facts.layout.columns import columns, over_samples
 from accelift_codemod.facts.layout.contracted import einsum, tensordot
 from accelift_codemod.facts.layout.last_dimensions import along_last
 from accelift_codemod.facts.layout.pairs import adds_copies, attended, broadcast, expanded, paired, spread
-from accelift_codemod.facts.layout.products import integer, swaps
-from accelift_codemod.facts.layout.reshaping import cuts, halves, is_wide, reshaped
+from accelift_codemod.facts.layout.products import integer
+from accelift_codemod.facts.layout.reshaping import cuts, is_wide, reshaped
 from accelift_codemod.facts.signatures import argument
 from accelift_codemod.facts.tree import is_constant
 
 _MOST_DIMENSIONS = 5
 # What has one of each piece, or their number, if it is given pieces.
 _GOES_THROUGH = frozenset("zip enumerate list tuple reversed len range iter".split())
-# Methods that leave a mean or a sum, or a vector of them, what it is.
-_OF_STATISTICS = frozenset(
-    "detach cpu cuda to clone float double numpy mean sum squeeze unsqueeze view reshape expand expand_as t "
-    "contiguous".split()
-)
-# Methods that return a tensor of the same shape, whatever they are given.
-_OF_SHAPES = frozenset("detach cpu cuda to clone float double half type type_as contiguous requires_grad_".split())
-# Methods of lists and dicts, and of what else a batch may be if it is no tensor.
-_OF_COLLECTIONS = frozenset("keys values get copy pop append extend insert index count update pin_memory".split())
 
 
 def builtin(name: str, arguments: list[Shape]) -> Shape:
@@ -56,7 +47,7 @@ def builtin(name: str, arguments: list[Shape]) -> Shape:
     if name == "sum" and first is Layout.PIECED:
         return first
     if name == "abs" and first in CURVING:
-        return _curved(name, first)
+        return curved(name, first)
     if name in ("float", "int", "abs", "bool") and not isinstance(first, tuple):
         return first
     if name == "pow" and len(arguments) > 1:
@@ -72,8 +63,8 @@ def builtin(name: str, arguments: list[Shape]) -> Shape:
         return total
     if name in ("max", "min"):
         compared = [*first] if len(arguments) == 1 and isinstance(first, tuple) else arguments
-        if not isinstance(first, Record) and len(compared) > 1 and (extreme := _extreme(compared)) is not None:
-            return extreme
+        if not isinstance(first, Record) and len(compared) > 1 and (larger := extreme(compared)) is not None:
+            return larger
         if first is Layout.ROWS and len(arguments) == 1:
             return Layout.MIXED
     if isinstance(first, Record) and name in ("list", "tuple", "sorted", "len", "iter", "reversed"):
@@ -89,96 +80,7 @@ def builtin(name: str, arguments: list[Shape]) -> Shape:
     return Layout.CONST if all(a in FIXED for a in arguments) else Layout.UNKNOWN
 
 
-def method(
-    name: str,
-    call: ast.Call,
-    receiver: Shape,
-    arguments: list[Shape],
-    keywords: dict[str, Shape],
-    rank: int | None = None,
-) -> Shape:
-    """A tensor's method; `rank` is how many dimensions the tensor surely has."""
-    if receiver is Layout.BATCH:
-        if name == "items":
-            return ((Layout.CONST, Layout.ROWS),)
-        if name in ("to", "cuda"):
-            return Layout.BATCH
-        if name in _OF_COLLECTIONS:
-            return Layout.UNKNOWN
-        return method(name, call, Layout.ROWS, arguments, keywords, rank)
-    if name == "item":
-        return receiver if receiver in (*CURVING, Layout.COUNT, Layout.MIXED) else Layout.UNKNOWN
-    if receiver is Layout.MIXED:
-        return Layout.CONST if name in ("size", "numel", "dim") else Layout.MIXED
-    if receiver is Layout.UNSURE:
-        unsaid = name in ("size", "numel", "nelement", "dim", "ndimension")
-        return Layout.UNKNOWN if unsaid else Layout.MIXED if Layout.MIXED in arguments else receiver
-    if receiver is Layout.SHIFTED and name in ("detach", "cpu", "cuda", "to", "clone", "float", "double"):
-        return receiver
-    if receiver is Layout.SHIFTED and name in ("size", "numel", "nelement", "dim"):
-        return _size(name, call)
-    if receiver is Layout.COLUMNS:
-        if name in ("matmul", "mm") and arguments:
-            return combine(ast.MatMult(), receiver, arguments[0])
-        if name in _OF_SHAPES or _widens(name, arguments):
-            return Layout.TALL if name == "expand" and arguments[0] is Layout.COUNT else receiver
-        return (
-            Layout.ROWS
-            if name == "t" or swaps(name, call.args)
-            else operation(name, call, [receiver, *arguments], keywords, 0, rank)
-        )
-    picks = _picks(name, call, [receiver, *arguments], 0)
-    if picks is not None:
-        return picks
-    if receiver is Layout.STACKED and cuts(name, call, 0):
-        return Layout.BATCH
-    if receiver is Layout.STACKED and halves(name, call.args, arguments):
-        return Layout.UNKNOWN  # all samples once, and once more beside them
-    if adds_copies(name, call, receiver, 0, rank):
-        return Layout.UNSURE
-    if receiver in ALTERED:
-        return altered([receiver, *arguments], lambda parts: method(name, call, parts[0], parts[1:], keywords, rank))
-    if receiver is Layout.PLACES:
-        return receiver if name in ops.ROW_WISE | ops.REORDERS else Layout.UNKNOWN
-    if receiver in CURVING and name in ops.CURVED:
-        return _curved(name, receiver)
-    if name in ops.EXTREMES and len(arguments) == 1 and (extreme := _extreme([receiver, *arguments])) is not None:
-        return extreme
-    if receiver in CURVING and name in ops.SELECTS:
-        return Layout.MIXED
-    if receiver is Layout.RATE:
-        return receiver if name in _OF_SHAPES else Layout.MIXED
-    if receiver in CURVING:
-        arithmetic = ARITHMETIC.get(name[:3]) if name in ops.ELEMENTWISE else None
-        if arithmetic is not None and len(arguments) == 1:
-            return combine(arithmetic, receiver, arguments[0])
-        if name in _OF_STATISTICS:
-            return receiver
-        if name in ("dim", "ndimension", "numel", "nelement", "size"):
-            return Layout.CONST
-        return Layout.UNKNOWN
-    if receiver is Layout.SHIFTED:
-        return operation(name, call, [receiver, *arguments], keywords, 0)
-    if receiver is Layout.UNKNOWN:
-        if Layout.MIXED in (*arguments, *keywords.values()):
-            return Layout.MIXED
-        whole = not arguments and not keywords
-        return Layout.MEAN if name == "mean" and whole else Layout.UNKNOWN
-    if receiver is Layout.STATES:
-        return receiver if name in _OF_SHAPES else operation(name, call, [receiver, *arguments], keywords, 0, rank)
-    if receiver is not Layout.ROWS:
-        return Layout.UNKNOWN
-    if name in ("size", "numel", "nelement", "dim", "ndimension"):
-        return _size(name, call)
-    return operation(name, call, [receiver, *arguments], keywords, 0, rank)
-
-
-def _widens(name: str, arguments: list[Shape]) -> bool:
-    """Whether dimension 1 stays as it is where a tensor is expanded: that of samples can become no other size."""
-    return name == "expand_as" or (name == "expand" and len(arguments) > 1)
-
-
-def _extreme(parts: list[Shape]) -> Layout | None:
+def extreme(parts: list[Shape]) -> Layout | None:
     """The larger or smaller of numbers some of which are one for the whole batch; None for others.
 
     Which of two means is larger in a share may not be so in the batch.
@@ -188,20 +90,9 @@ def _extreme(parts: list[Shape]) -> Layout | None:
     return Layout.PART_SUM if set(parts) <= {Layout.SUM, *FIXED} else Layout.MIXED
 
 
-def _curved(name: str, of: Shape) -> Shape:
+def curved(name: str, of: Shape) -> Shape:
     """A function that is no straight line, of a mean or a sum; a sum that is kept from zero may divide another one."""
     return Layout.PART_SUM if of is Layout.SUM and name.startswith(("clamp", "clip")) else Layout.MIXED
-
-
-def _size(name: str, call: ast.Call) -> Shape:
-    if name in ("dim", "ndimension"):
-        return Layout.CONST
-    if name == "size" and not call.args and not call.keywords:
-        return Layout.SHAPE
-    if name == "size":
-        place = integer(argument(call, 0, "dim"))
-        return Layout.UNKNOWN if place is None or place < 0 else Layout.COUNT if place == 0 else Layout.CONST
-    return Layout.COUNT
 
 
 def operation(
@@ -239,7 +130,7 @@ def operation(
     if found is None:
         found = _of_numbers(name, call, arguments, keywords, offset)
     if found is None and offset:
-        found = _picks(name, call, everything, offset)
+        found = picks(name, call, everything, offset)
     if found is not None:
         return found
     if arguments[:1] == [Layout.STACKED] and cuts(name, call, offset):
@@ -328,9 +219,9 @@ def _of_statistics(name: str, first: Shape, arguments: list[Shape]) -> Shape | N
     if first in CURVING and name in ("mean", "sum"):
         return first
     if first in CURVING and name in ops.CURVED:
-        return _curved(name, first)
-    if name in ops.EXTREMES and len(arguments) == 2 and (extreme := _extreme(arguments)) is not None:
-        return extreme
+        return curved(name, first)
+    if name in ops.EXTREMES and len(arguments) == 2 and (larger := extreme(arguments)) is not None:
+        return larger
     if first in CURVING and name in ops.SELECTS:
         return Layout.MIXED
     if name in ops.BENDING and Layout.ROWS in arguments[:2] and any(part in CURVING for part in arguments[:2]):
@@ -361,7 +252,7 @@ def _of_rows(name: str, call: ast.Call, others: list[Shape], offset: int, rank: 
     return reshaped(name, call, others, offset, rank)
 
 
-def _picks(name: str, call: ast.Call, parts: list[Shape], offset: int) -> Shape | None:
+def picks(name: str, call: ast.Call, parts: list[Shape], offset: int) -> Shape | None:
     """What functions return that pick elements by what they are, or tell the places of these; None for others."""
     if all(part in FIXED for part in parts) or Layout.MIXED in parts:
         return None
