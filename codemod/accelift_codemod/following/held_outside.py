@@ -85,13 +85,6 @@ def _base(node: ast.expr) -> ast.Name | None:
     return node if isinstance(node, ast.Name) else None
 
 
-def root(node: ast.expr) -> ast.Name | None:
-    """The variable whose object has another one somewhere: `state.meters["loss"]`."""
-    while isinstance(node, (ast.Subscript, ast.Attribute)):
-        node = node.value
-    return node if isinstance(node, ast.Name) else None
-
-
 def _later(draft: Draft, site: ast.Call, base: ast.Name, holder: Scope) -> Iterator[ast.Name]:
     """Reads of the object in a variable that may come after a call that it is handed to."""
     inside = set(walk(site))

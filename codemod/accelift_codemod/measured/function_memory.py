@@ -22,8 +22,7 @@ from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.scopes import parameters
-from accelift_codemod.facts.tree import targets, walk
-from accelift_codemod.following.held_outside import root
+from accelift_codemod.facts.tree import root, targets, walk
 from accelift_codemod.measured.asked import weighs_numbers
 from accelift_codemod.measured.filling import FILLING, filled
 from accelift_codemod.measured.handed_out import decorators, receiving, run_by, run_with

@@ -12,8 +12,7 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.kinds import Kind
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.showing import is_logging, is_on_a_bar, may_log, prints
-from accelift_codemod.facts.tree import walk
-from accelift_codemod.following.held_outside import root
+from accelift_codemod.facts.tree import root, walk
 from accelift_codemod.measured import called
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.averaging import averaging

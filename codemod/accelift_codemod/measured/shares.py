@@ -14,9 +14,8 @@ from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.keeping import keeps
 from accelift_codemod.facts.layout.algebra import FIXED, written_out
 from accelift_codemod.facts.memo import kept
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import root, walk
 from accelift_codemod.facts.values import key
-from accelift_codemod.following.held_outside import root
 from accelift_codemod.measured import labels
 from accelift_codemod.measured.filling import FILLING, filled, keeping
 from accelift_codemod.measured.function_memory import holders, kept_by_functions, sets_by_a_test
