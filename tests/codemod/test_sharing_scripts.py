@@ -75,8 +75,8 @@ def test_a_script_takes_from_another_what_does_not_use_the_shared_file(
     one = IN_MAIN.replace("from engine import train", head).replace(MAKES, f"{loop}\n\n{MAKES}")
     two = one.replace("from model", "from gen import show\nfrom model")
     two = two.replace("    finish", "    show(model)\n    finish")
-    show = "def show(model):\n    print(model.fc.weight.sum())\n    model.fc.reset_parameters()\n\n\n"
-    gen = f'from model import Net\n\n\n{show}if __name__ == "__main__":\n    show(Net())\n'
+    show = "def show(model):\n    torch.save(model.fc.weight.sum(), 'a.pt')\n    model.fc.reset_parameters()\n\n\n"
+    gen = f'import torch\n\nfrom model import Net\n\n\n{show}if __name__ == "__main__":\n    show(Net())\n'
     write({"one.py": one, "two.py": two, "utils.py": SAVES, "model.py": MODEL, "gen.py": gen})
     found = outputs("one.py", "two.py")
     assert sorted(found) == ["gen.py", "one.py", "two.py", "utils.py"] and found["utils.py"] == BY_STATE
