@@ -229,6 +229,26 @@ def test_what_may_be_said_of_more_stays(said: str, moves: str) -> None:
     assert said.strip() in converted(script(move=said + moves)).replace("\n        #", "\n#")
 
 
+TAKEN = "a, b = batch[0].to(device), batch[1].to(device)\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "moves", "goes"),
+    [
+        ("# Transfer the data to the GPU if available\n", TAKEN, True),
+        ("# to the GPU\n", "a = batch[0].to(device)\nb = batch[1].to(device)\n", True),
+        ("# a = batch[0].cuda()\n", TAKEN, False),  # of another variable
+        ("# to the GPU\n", f"{TAKEN}noise = torch.ones(3).to(device)\n", False),
+        ("# to the GPU\n", f"{TAKEN}\nnoise = torch.ones(3).to(device)\n", True),
+        ("# the next batch\n", TAKEN, False),
+        ("# to the GPU\n", "a, b = batch[0].float(), batch[1]\n", False),
+    ],
+)
+def test_what_is_said_of_moves_goes_where_what_they_move_stays(said: str, moves: str, goes: bool) -> None:
+    text = script(loop="for batch in loader:", move=f"{said}{moves}x, y = a, b")
+    assert (said.strip() not in converted(text)) == goes
+
+
 @pytest.mark.parametrize(
     ("said", "left"),
     [

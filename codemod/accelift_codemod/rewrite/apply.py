@@ -13,7 +13,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import STATEMENT_OPERATIONS, Edit, Operation, Span
 from accelift_codemod.rewrite.apart import Apart
 from accelift_codemod.rewrite.compose import Composer
-from accelift_codemod.rewrite.headings import heading, is_about_devices, tells_shape
+from accelift_codemod.rewrite.headings import heading, is_about_devices, only_moves, tells_shape
 from accelift_codemod.rewrite.layout import (
     DEFAULT_LINE_LENGTH,
     comments,
@@ -104,6 +104,7 @@ class _Rewriter:
             if any(p in gone for p in self.index.ancestors(statement)):
                 continue
             self._remove(statement, edit, units, gone)
+        self._drop_headings(gone)
         for unit in merged(units):
             lost = unit.header_only and unit.nodes[0] in bared
             if not lost and not any(p in gone for n in unit.nodes for p in (n, *self.index.ancestors(n))):
@@ -235,6 +236,32 @@ class _Rewriter:
             self.emptied.update(range(first, last + 1))
         self.composer.replaced[first] = (last, new)
 
+    def _drop_headings(self, gone: set[ast.stmt]) -> None:
+        """Note that comments go which only say that what is below is moved to a device, where nothing is any more."""
+        moved = [n for e, n in self.located if e.operation is Operation.RECEIVER and _is_move(n)]
+        copied = [n for e, n in self.located if e.operation is Operation.BECOME and any(map(_is_move, walk(n)))]
+        off = {*moved, *(n for root in (*copied, *gone) for n in walk(root))}
+        for statement in dict.fromkeys(map(self.index.statement, (*moved, *copied))):
+            first = self.places.head(statement)[0]
+            above = self.places.with_comments(first)
+            said = [line.strip() for line in self.lines[above - 1 : first - 1]]
+            touched = self.composer.before.keys() | self.composer.after.keys() | self.composer.replaced.keys()
+            if not said or not all(map(only_moves, said)) or not touched.isdisjoint(range(above - 1, first)):
+                continue
+            if not any(_is_move(n) and n not in off for s in self._paragraph(statement) for n in walk(s)):
+                self.composer.replaced[above] = (first - 1, [])
+                self.without += said
+
+    def _paragraph(self, statement: ast.stmt) -> list[ast.stmt]:
+        """A statement and those directly below, up to an empty line or a comment."""
+        block, place = self.index.block(statement)
+        found = [statement]
+        for above, below in zip(block[place:], block[place + 1 :], strict=False):
+            if self.places.head(below)[0] != self.places.last(above) + 1:
+                break
+            found.append(below)
+        return found
+
     def _kept_comments(self, first: int, last: int, edit: Edit) -> list[str]:
         """The comments on the lines of a statement that goes, without those that go with it."""
         found = comments("".join(self.lines[first - 1 : last]))
@@ -277,6 +304,11 @@ class _Rewriter:
             if last < len(self.lines) and not self.lines[last].strip():
                 last += 1
         return first, last
+
+
+def _is_move(node: ast.AST) -> bool:
+    """Whether a node is a call of a method by which tensors and networks are moved."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda")
 
 
 def _commented_targets(line: str) -> list[str]:

@@ -37,6 +37,11 @@ def is_about_devices(comment: str) -> bool:
     return all(isinstance(s, ast.Expr) and not isinstance(s.value, ast.Call) for s in code)
 
 
+def only_moves(comment: str) -> bool:
+    """Whether a comment says, in words or in code, that something is moved to a device, and no more."""
+    return is_about_devices(comment) and (_TO_DEVICE.match(comment) is not None or _is_move(comment))
+
+
 def tells_shape(comment: str) -> bool:
     """Whether a comment tells a tensor's shape, and no more: `# (N, 3, 300, 300)`, `# B,S,C,H,W`, `# BATCH*28*28`."""
     return _SHAPE.match(comment) is not None
@@ -91,6 +96,6 @@ def heading(places: Places, statement: ast.stmt, gone: Container[ast.stmt]) -> i
         if not following or following.startswith("#"):
             break
         if below not in gone:
-            return above if all(_TO_DEVICE.match(c) or _is_move(c) for c in said) else first
+            return above if all(map(only_moves, said)) else first
         place += 1
     return above
