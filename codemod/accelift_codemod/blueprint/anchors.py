@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from accelift_codemod.blueprint import Blueprint, Group, Item
-from accelift_codemod.blueprint.rebinding import stays_there
+from accelift_codemod.blueprint.rebinding import given_back, stays_there
 from accelift_codemod.facts import Function, Role, Scope, position
 from accelift_codemod.facts.certainty import Certainty
 from accelift_codemod.facts.effects import assignments, loads, stores
@@ -63,6 +63,14 @@ class Anchors:
         chain = self.index.chain(self._block(use, [s for item in items for s in item.statements])[0])
         loaders = [i for i in items if i.kind is Role.LOADER] if not looked else []
         own = [i for i in loaders if self._only_there(i, chain)]
+        stepping = [i for i in items if i.kind is Role.OPTIMIZER and self._only_there(i, chain)]
+        models = [i for i in items if i.kind is Role.MODEL]
+        if stepping and models:  # they are on their device before the optimizers load what they had saved
+            apart = (*own, *stepping)
+            rest = [i for i in items if i not in apart and i not in models]
+            first = min((i.statements[0] for i in stepping), key=position)
+            groups = [Group(scope, i.statements[0], (i,)) for i in apart] + self._placed(scope, first, models, [])
+            return [*groups, *(self._placed(scope, use, rest, looked) if rest else ())]
         anchor = self._place(scope, use, items, looked) if not own else None
         if anchor is not None:
             around = self.index.chain(anchor)
@@ -206,12 +214,22 @@ class Anchors:
         return self._made_under_tests(item, chain) and self._only_under(item, chain)
 
     def _made_under_tests(self, item: Item, chain: list[ast.stmt]) -> bool:
-        """Whether an object is made by one statement, under conditions and in nothing else that is not around."""
-        if item.scope.is_class or len(item.statements) > 1 or not self._is_apart(item, chain):
+        """Whether an object is made by one statement, under conditions and in nothing else that is not around.
+
+        Others may hand it to a function that gives it back: `optimizer = resume(path, optimizer)`.
+        """
+        if item.scope.is_class or not self._is_apart(item, chain):
+            return False
+        if not all(self._gives_back(item, statement) for statement in item.statements[1:]):
             return False
         around = self._around(chain)
         outside = [n for n in self.index.ancestors(item.statements[0]) if isinstance(n, ast.stmt) and n not in around]
         return all(isinstance(n, (ast.If, *FUNCTIONS, ast.ClassDef)) for n in outside)
+
+    def _gives_back(self, item: Item, statement: ast.stmt) -> bool:
+        """Whether a statement binds a variable to nothing but what it hands a function that gives it back."""
+        bound = [b for b in item.scope.bindings[item.name] if self.index.statement(b.node) is statement]
+        return all(given_back(self.resolver, binding) is not None for binding in bound)
 
     def _not_there(self, item: Item) -> Refused:
         return refuse(
