@@ -8,6 +8,7 @@ from pathlib import Path
 
 from accelift_codemod.facts.index import Index
 from accelift_codemod.gates import unused_imports
+from accelift_codemod.plan import Outcome
 from accelift_codemod.project.finder import Finder, imported, project_folder
 from accelift_codemod.project.users import users
 from accelift_codemod.results import FileResult
@@ -39,7 +40,7 @@ def converted(result: FileResult, source: Source, place: Path | None, ways: Ways
         return _undecided(result, several)
     new = ways.convert(found)
     if new.output is None and found.switch:
-        return result
+        return _neither(result, found, new)
     if new.output is not None and place is not None and source.path in found.files and _is_used(source, place):
         return _undecided(result, Several("" if found.switch else "asks for a process group, and others use it, too"))
     if new.output is not None and (left := _left(source, found, new)):
@@ -60,6 +61,25 @@ def _left(source: Source, found: Single, new: FileResult) -> str:
                 if path in left:
                     return left[path]
     return ""
+
+
+def _neither(result: FileResult, found: Single, new: FileResult) -> FileResult:
+    """The result of a script that is left alone, with why that for one process which it has is left alone, too."""
+    plan = result.plan
+    refused = new.plan.findings[:1] if new.plan is not None and new.outcome is Outcome.REFUSED else ()
+    if plan is None or not refused or refused[0].code == "ALREADY-DISTRIBUTED":
+        return result
+    folded = found.files.get(new.path)
+    line = folded.written_line(refused[0].line) if folded is not None else refused[0].line
+    where = f" (line {line})" if line else ""
+    why = f"without `{found.switch}`, it would be left alone, too: {refused[0].code}, {refused[0].message}{where}"
+    told = tuple(
+        replace(finding, message=f"{finding.message}; {why}", remedy=refused[0].remedy)
+        if finding.code == "ALREADY-DISTRIBUTED"
+        else finding
+        for finding in plan.findings
+    )
+    return replace(result, plan=replace(plan, findings=told, reason=f"{plan.reason}; {why}"))
 
 
 def _undecided(result: FileResult, several: Several) -> FileResult:

@@ -283,6 +283,16 @@ def test_a_switch_that_is_off(test: str, off: bool) -> None:
         assert unchanged(script(**slots)).code == "ALREADY-DISTRIBUTED"
 
 
+def test_why_what_is_left_for_one_process_is_left_alone_is_told() -> None:
+    several = "if args.several:\n    dist.init_process_group('nccl')\n    dist.broadcast(torch.zeros(3), 0)"
+    option = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--several', action='store_true')"
+    slots = {"imports": "import torch.distributed as dist", "setup": f"{option}\nargs = p.parse_args()\n{several}"}
+    assert "broadcast" not in converted(script(**slots))
+    found = unchanged(script(**slots, optimizer="optimizer = lib.make(model)"))
+    assert found.code == "ALREADY-DISTRIBUTED" and "uses torch.distributed.broadcast; without" in found.message
+    assert "without `args.several`, it would be left alone, too: OPT-UNKNOWN, " in found.message
+
+
 def test_arms_that_never_run_decide_nothing_else() -> None:
     slots = {"imports": "import torch.distributed as dist", "after": "if False:\n    dist.barrier()\nprint(False)"}
     text = converted(script(**slots))
