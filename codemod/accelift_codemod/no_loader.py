@@ -78,6 +78,9 @@ def _not_a_loader(facts: Facts, loop: ast.For | ast.AsyncFor, value: Value) -> R
             return refuse("LOADER-UNKNOWN", loop.lineno, message, "keep only what makes DataLoaders in that module")
         source = value.name or _receiver(facts, value.origin)
         own = library.matches(source, frozenset(library.OWN_LOADERS))
+        module = (facts.resolver.qualified(value.origin.func) or "").rpartition(".")[0]
+        if module and not own:
+            message += f"comes from `{module}`, no file that is looked at, and "
         message += "makes its batches itself" if own else "cannot be proved to be a DataLoader"
         remedy = library.OWN_LOADERS[own] if own else remedy
         if isinstance(value.declaration, ast.ClassDef):

@@ -200,7 +200,14 @@ WALK = {"from_imports": "from torch_geometric.nn import Node2Vec", "model": "mod
             {"definitions": OWN.format(method="__getitem__(self, i):\n        return self.data[i]")},
             "in its own way (line ",
         ),
-        ({"definitions": OWN.format(method="size(self):\n        return 3")}, "cannot be proved to be a DataLoader"),
+        (
+            {"definitions": OWN.format(method="size(self):\n        return 3")},
+            "line 26, which cannot be proved to be a",
+        ),
+        (
+            {"from_imports": "from lost.sets import make", "loader": "loader, n = make(data)"},
+            "which comes from `lost.sets`, no file that is looked at, and cannot be proved to be a DataLoader",
+        ),
         ({**WALK, "loader": "", "before": "loader = model.loader(batch_size=16)"}, "makes its batches itself"),
         ({"imports": "import texar.torch as tx", "loader": "loader = tx.data.DataIterator(data)"}, "batches itself"),
     ],
