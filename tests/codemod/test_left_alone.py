@@ -202,7 +202,7 @@ WALK = {"from_imports": "from torch_geometric.nn import Node2Vec", "model": "mod
         ),
         (
             {"definitions": OWN.format(method="size(self):\n        return 3")},
-            "line 26, which cannot be proved to be a",
+            "line 26, which cannot be proved to be",
         ),
         (
             {"from_imports": "from lost.sets import make", "loader": "loader, n = make(data)"},
