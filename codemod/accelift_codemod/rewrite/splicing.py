@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from accelift_codemod.facts.index import Index
@@ -14,6 +14,7 @@ from accelift_codemod.source import Place, Source
 _PRIMARY = re.compile(r"[\w.]+(?:\((?:[^()\n]|\([^()\n]*\))*\)[\w.]*)*")  # needs no parentheses, wherever it stands
 _METHOD = re.compile(r"\w+\((?!\s).*\)")
 _COMMA = re.compile(r",[ \t\r\n]*")
+_CLOSING = re.compile(r"(,?)[ \t\r\n]*\)")
 _GLUED = re.compile(r"[\w\"']")  # next to what is put there, it would be read as a part of it
 _PLAIN = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
 _ENCLOSED = (*_PLAIN, ast.Constant, ast.BinOp, ast.Compare, ast.BoolOp, ast.UnaryOp, ast.IfExp)
@@ -37,7 +38,7 @@ class _Change(NamedTuple):
 
 
 def spliced(
-    source: Source, index: Index, first: int, last: int, edits: Iterable[tuple[ast.AST, Edit, bool]]
+    source: Source, index: Index, first: int, last: int, edits: Sequence[tuple[ast.AST, Edit, bool]]
 ) -> str | None:
     """Lines with their edits; None if LibCST has to say what becomes of them.
 
@@ -54,7 +55,8 @@ def spliced(
         around = index.ancestors(node)
         if splicer is None or "\n" in edit.code or any(isinstance(n, ast.JoinedStr) for n in around):
             return None  # of what is in f-strings, `ast` does not know the places
-        change = splicer(_Site(source, index, node, parenthesize), edit)
+        together = {e.operation for n, e, _ in edits if n is node}
+        change = splicer(_Site(source, index, node, parenthesize, together), edit)
         if change is None:
             return None
         changes.append(change)
@@ -83,9 +85,9 @@ def _order(one: tuple[_Splice, int]) -> tuple[Place, Place, bool, int]:
 
 
 def _meet(change: _Change, other: _Change) -> bool:
-    """Whether the next change is one of a part that goes, or of the same expression, to which both do not only add."""
+    """Whether the next change is one of a part that goes, or of the same expression, to which neither only adds."""
     if change.node is other.node:
-        return not all(splice.closes and splice.new[:1] == "," for splice in (*change.splices, *other.splices))
+        return not any(all(s.closes and s.new[:1] == "," for s in one.splices) for one in (change, other))
     start, end = _start(other.node), _end(other.node)
     return any(s.start <= start and end <= s.end for s in change.splices if s.start < s.end)
 
@@ -98,11 +100,14 @@ def _glued(left: str, right: str) -> bool:
 class _Site:
     """The place of an edit: an expression, or an argument that has a name."""
 
-    def __init__(self, source: Source, index: Index, node: ast.AST, parenthesize: bool) -> None:
+    def __init__(
+        self, source: Source, index: Index, node: ast.AST, parenthesize: bool, together: Collection[Operation]
+    ) -> None:
         self.source = source
         self.index = index
         self.node = node
         self.parenthesize = parenthesize
+        self.together = together  # what is done there
 
     def instead(self, node: ast.AST, new: str) -> _Change:
         """Text in place of an expression."""
@@ -193,7 +198,9 @@ def _surround(site: _Site, edit: Edit) -> _Change | None:
         return None
     enclosed = before.endswith("(") and after.startswith((")", ","))
     product = isinstance(whole, ast.BinOp) and isinstance(whole.op, ast.Mult) and not before and after.startswith(" * ")
-    if whole is None or not isinstance(whole, _ENCLOSED if enclosed or product else _PLAIN) or not site.is_bare(whole):
+    chosen = not isinstance(whole, ast.IfExp) and not before and after.startswith(" if ")
+    fitting = _ENCLOSED if enclosed or product or chosen else _PLAIN
+    if whole is None or not isinstance(whole, fitting) or not site.is_bare(whole):
         return None
     start, end = _start(whole), _end(whole)
     return _Change(whole, [_Splice(start, start, before), _Splice(end, end, after, closes=True)])
@@ -201,21 +208,30 @@ def _surround(site: _Site, edit: Edit) -> _Change | None:
 
 def _add_argument(site: _Site, edit: Edit) -> _Change | None:
     call = site.node
-    if not isinstance(call, ast.Call) or site.opens() is None:
+    given = sorted([*call.args, *call.keywords], key=_start) if isinstance(call, ast.Call) else []
+    if not isinstance(call, ast.Call) or any(isinstance(argument, ast.GeneratorExp) for argument in given):
         return None
-    given: list[ast.AST] = sorted([*call.args, *call.keywords], key=_start)
     if edit.place is not None and edit.place < len(given):
         return None
-    line, column = _end(call)
-    return _appended(site, given, edit.code, (line, (column or 0) - 1))
+    if not given and Operation.CALL_ON in site.together:
+        line, column = _end(call)
+        place = line, (column or 0) - 1
+        return _Change(call, [_Splice(place, place, f", {edit.code}", closes=True)])
+    return _appended(site, given, edit.code, _end(call.func), _end(call))
 
 
-def _appended(site: _Site, items: Sequence[ast.AST], new: str, place: Place) -> _Change | None:
-    """One more of some arguments or parameters, in front of the parenthesis that closes directly behind them."""
-    if any(_end(item) != place for item in items[-1:]):
+def _appended(site: _Site, items: Sequence[ast.AST], new: str, start: Place, end: Place) -> _Change | None:
+    """One more of some arguments or parameters, whose parentheses are between two places."""
+    if not items:
+        place: Place = (start[0], (start[1] or 0) + 1)
+        empty = site.source.cut(start, end)[:2] == "()"
+        return _Change(site.node, [_Splice(place, place, new, closes=True)]) if empty else None
+    place = _end(items[-1])
+    closing = _CLOSING.match(site.source.cut(place, end))
+    gap = site.gap(*items[-2:]) if len(items) > 1 else ", "
+    if closing is None or gap is None or (closing[1] and len(items) == 1):
         return None
-    gap = site.gap(*items[-2:]) if len(items) > 1 else ", " if items else ""
-    return _Change(site.node, [_Splice(place, place, gap + new, closes=True)]) if gap is not None else None
+    return _Change(site.node, [_Splice(place, place, gap + new, closes=True)])
 
 
 def _parameter(site: _Site, edit: Edit) -> _Change | None:
@@ -233,10 +249,9 @@ def _add_parameter(site: _Site, edit: Edit) -> _Change | None:
     if 0 < at < len(given):
         gap, place = site.gap(given[at - 1], given[at]), _start(given[at])
         return _Change(function, [_Splice(place, place, edit.code + gap)]) if gap is not None else None
-    line, column = _end(given[-1]) if given else _start(function)
-    place = line, (column or 0) + (0 if given else len(f"def {function.name}(".encode()))
-    end = site.source.cut(place, (place[0], place[1] + 1))
-    return _appended(site, given, edit.code, place) if at == len(given) and end == ")" else None
+    line, column = _start(function)
+    opens = line, (column or 0) + len(f"def {function.name}".encode())
+    return _appended(site, given, edit.code, opens, _start(function.body[0])) if at == len(given) else None
 
 
 _SPLICERS: dict[Operation, Callable[[_Site, Edit], _Change | None]] = {
