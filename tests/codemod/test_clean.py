@@ -501,6 +501,13 @@ def test_of_a_choice_whose_arms_are_the_same_now_one_arm_is_left(legacy: str, le
     assert after.endswith(f"optimizer.step()\n{left}\naccelerator.print(1)\n")
 
 
+def test_strings_of_several_lines_in_arms_that_are_the_same_now_stay_as_they_are() -> None:
+    said = 's = "a\\\n  b"'
+    legacy = arms(f"t = model.module.state_dict()\n    {said}", f"t = model.state_dict()\n    {said}\n    # saved")
+    after = converted(script(model=WRAPS, after=f"{legacy}\nprint(1)"))
+    assert after.endswith(f"\nt = {STATE}\n{said}\n# saved\naccelerator.print(1)\n")
+
+
 @pytest.mark.parametrize(
     "legacy",
     [
@@ -559,7 +566,13 @@ if len(numbers) > 1:
 
 
 @pytest.mark.parametrize(
-    ("more", "goes"), [("wanted = count", True), ("wanted = count  # all", True), ("LEFT.append(count)", False)]
+    ("more", "goes"),
+    [
+        ("wanted = count", True),
+        ("wanted = count  # all", True),
+        ("LEFT.append(count)", False),
+        ("assert wanted < 9", False),
+    ],
 )
 def test_a_call_that_only_asks_for_devices_goes_with_what_it_gave(more: str, goes: bool) -> None:
     setup = "import json\nLEFT = []\nconfig = json.load(open('config.json'))"

@@ -12,7 +12,8 @@ from accelift_codemod.facts.tree import own_nodes
 
 _ASKS = frozenset({*library.AVAILABLE, *library.COUNTS, "torch.cuda.get_device_name", "torch.cuda.current_device"})
 _COMPUTING = frozenset("bool dict enumerate float int isinstance len list max min range set sorted str tuple".split())
-_CHANGES = (ast.Global, ast.Nonlocal, ast.Delete, ast.Raise, ast.Yield, ast.YieldFrom, ast.Await, ast.With, ast.Try)
+_RAISES = (ast.Raise, ast.Assert, ast.Try)
+_CHANGES = (*_RAISES, ast.Global, ast.Nonlocal, ast.Delete, ast.Yield, ast.YieldFrom, ast.Await, ast.With)
 
 
 def only_asks(draft: Draft, call: ast.expr) -> bool:

@@ -196,8 +196,12 @@ class _Rewriter:
         inner = indentation(self.lines[self.places.head(statement.body[0])[0] - 1])
         if not inner.startswith(outer):
             raise CannotRewrite(f"line {statement.lineno}: what is under the header is not indented as the header is")
-        last = self._with_inner_comments(statement, outer)
-        self.composer.bares.append((body, last, edit, (len(outer), len(inner))))
+        behind = self.places.last(statement) + 1  # of another arm, which goes, if there is one
+        for lines in (
+            (body, self.places.last(statement.body[-1])),
+            (behind, self._with_inner_comments(statement, outer)),
+        ):
+            self.composer.bares.append((*lines, edit, (len(outer), len(inner))))
 
     def _inner_comment(self, line: str, indent: str) -> bool:
         return line.lstrip(" \t").startswith("#") and len(indentation(line)) > len(indent)
