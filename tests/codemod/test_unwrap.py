@@ -562,3 +562,11 @@ def test_a_network_that_may_be_another_one_is_unwrapped_where_it_is_asked() -> N
     assert f"{MODEL[:-7]}(plain).state_dict()" in converted(script(after=f"{inner}\nstate = plain.state_dict()"))
     asked = "plain = model.module if len(data) > 9 else model\nprint(plain.layer)"
     assert f"{MODEL[:-7]}(plain).layer" in converted(script(after=asked))
+
+
+@pytest.mark.parametrize(("own", "text"), [(True, f"{MODEL}.module"), (False, MODEL)])
+def test_a_module_that_the_network_has_itself_is_no_wrapped_one(own: bool, text: str) -> None:
+    definitions = NET.replace("self.width = 3", "self.module = nn.Linear(8, 3)") if own else NET
+    slots = {"definitions": definitions, "after": 'torch.save(model.module.state_dict(), "a.pt")'}
+    after = converted(script(model=OLD["model"], **slots))
+    assert f'accelerator.save({text}.state_dict(), "a.pt")' in after

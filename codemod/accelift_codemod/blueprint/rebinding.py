@@ -203,7 +203,7 @@ def taken_out(resolver: Resolver, node: ast.expr | None) -> ast.expr | None:
     test, inner, other = node.test, node.body, node.orelse
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test, inner, other = test.operand, other, inner
-    net = inner.value if isinstance(inner, ast.Attribute) and inner.attr == "module" else None
+    net = inner.value if isinstance(inner, ast.Attribute) and is_inner(resolver, inner) else None
     if net is None or not isinstance(test, ast.Call) or len(test.args) != 2 or not _asks_wrapper(resolver, test):
         return None
     return net if ast.dump(net) == ast.dump(other) == ast.dump(test.args[0]) else None
@@ -227,25 +227,32 @@ def is_bare(resolver: Resolver, node: ast.expr) -> bool:
     if len(bindings) != 1:
         return False
     if bindings[0].how is How.ASSIGN and not bindings[0].path:
-        return _is_inner(resolver, bindings[0].value)
+        return _is_taken_out(resolver, bindings[0].value)
     if bindings[0].how is not How.PARAMETER or not isinstance(bindings[0].node, ast.arg):
         return False
     function = resolver.index.parents[resolver.index.parents[bindings[0].node]]
     if not isinstance(function, FUNCTIONS):
         return False
     given = [(resolver.bind(call, function) or {}).get(bindings[0].name) for call in resolver.sites(function)]
-    return bool(given) and all(_is_inner(resolver, one) for one in given)
+    return bool(given) and all(_is_taken_out(resolver, one) for one in given)
 
 
-def _is_inner(resolver: Resolver, node: ast.expr | None) -> bool:
-    """Whether an expression is a network without its wrapper, and none that some object has by the name `module`."""
-    if taken_out(resolver, node) is not None:
-        return True
-    return (
-        isinstance(node, ast.Attribute)
-        and node.attr == "module"
-        and resolver.values(node) == resolver.values(node.value)
-    )
+def _is_taken_out(resolver: Resolver, node: ast.expr | None) -> bool:
+    return taken_out(resolver, node) is not None or (isinstance(node, ast.Attribute) and is_inner(resolver, node))
+
+
+def is_inner(resolver: Resolver, node: ast.Attribute) -> bool:
+    """Whether an attribute is a network without its wrapper, and none that some object has by the name `module`."""
+    values = resolver.values(node.value)
+    same = node.attr == "module" and resolver.values(node) == values
+    return same and not any(has_module(resolver, v.declaration) for v in values)
+
+
+def has_module(resolver: Resolver, declaration: ast.AST | None) -> bool:
+    """Whether a class of the script has a `module` of its own."""
+    classes = resolver.ancestry(declaration)
+    own = resolver.index.attribute_bindings.get("module", [])
+    return any(resolver.index.enclosing_class(b.node) in classes for b in own)
 
 
 def is_asked(resolver: Resolver, name: ast.Name) -> bool:

@@ -117,7 +117,7 @@ class _Site:
         """Whether an expression surely has no parentheses around it that are its own."""
         parent, start = self.index.parents[node], _start(node)
         if isinstance(parent, ast.Call) and parent.func is not node:
-            return self.source.cut(_end(parent.func), start).rstrip(" \t")[1:][-1:] != "("
+            return self.source.cut(_end(parent.func), start).rstrip()[1:][-1:] != "("
         head = self.source.cut((start[0], 0), start).rstrip(" \t")
         return (isinstance(parent, ast.expr) and _start(parent) == start) or head[-1:] not in ("", "(")
 
@@ -158,7 +158,9 @@ def _end(node: ast.AST) -> Place:
 
 def _become(site: _Site, edit: Edit) -> _Change | None:
     fits = not site.parenthesize or _PRIMARY.fullmatch(edit.code)
-    return site.instead(site.node, edit.code) if fits and not isinstance(site.node, ast.GeneratorExp) else None
+    if isinstance(site.node, ast.GeneratorExp) or (isinstance(site.node, ast.IfExp) and not site.is_bare(site.node)):
+        return None  # with the parentheses
+    return site.instead(site.node, edit.code) if fits else None
 
 
 def _receiver(site: _Site, edit: Edit) -> _Change | None:

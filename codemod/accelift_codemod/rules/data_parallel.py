@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import partial
 
-from accelift_codemod.blueprint.rebinding import is_bare
+from accelift_codemod.blueprint.rebinding import has_module, is_bare
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import library, position, replicas
 from accelift_codemod.facts.index import FUNCTIONS
@@ -216,7 +216,7 @@ def checkpoints(draft: Draft, call: ast.Call, wrapper: str) -> Finding:
 
 def take_out(draft: Draft, rule: str, call: ast.Call, argument: ast.expr) -> Iterator[Edit]:
     """Take the wrapper off a model: `model = DataParallel(model)` goes."""
-    if any(_has_module(draft, v.declaration) for v in draft.facts.resolver.values(argument)):
+    if any(has_module(draft.facts.resolver, v.declaration) for v in draft.facts.resolver.values(argument)):
         raise refuse(
             "CLASH",
             call.lineno,
@@ -276,13 +276,6 @@ def _wrapped(draft: Draft, calls: list[ast.Call], node: ast.expr) -> bool:
     made = {(v.role, v.name) for v in values if key(v) in models and v.role is Role.OBJECT and v.name}
     alike = (key(v) in models or (not is_model(v) and (v.role, v.name) in made) for v in values)
     return any(map(is_model, values)) and all(alike)
-
-
-def _has_module(draft: Draft, declaration: ast.AST | None) -> bool:
-    """Whether a class of the script has a `module` of its own."""
-    classes = draft.facts.resolver.ancestry(declaration)
-    own = draft.facts.index.attribute_bindings.get("module", [])
-    return any(draft.facts.index.enclosing_class(b.node) in classes for b in own)
 
 
 def bare_reads(draft: Draft, rule: str, calls: list[ast.Call]) -> Iterator[Edit]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.blueprint.rebinding import WRAPPERS, is_bare, taken_out
+from accelift_codemod.blueprint.rebinding import WRAPPERS, is_bare, is_inner, taken_out
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value, position
 from accelift_codemod.facts.conditions import TRUE
@@ -198,7 +198,7 @@ with torch.no_grad():
                     code = "{accelerator}.no_sync"
                     yield draft.edit(_RULE, call, Operation.CALL_ON, reason, code, need=Need.STRONG)
                     return
-            if parent.attr == "module":
+            if is_inner(draft.facts.resolver, parent):
                 yield self._become(draft, parent, name)
                 return
             outer = draft.facts.index.parents.get(parent)
