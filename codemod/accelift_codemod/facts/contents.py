@@ -8,8 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import parts
-from accelift_codemod.facts.fills import Fill
+from accelift_codemod.facts.classes import own_class
+from accelift_codemod.facts.fills import Fill, Fills, find
 from accelift_codemod.facts.index import Binding, How, Scope
+from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.supposed import passed_by
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value, Values
@@ -29,14 +31,14 @@ class Contents:
     def __init__(self, resolver: Resolver) -> None:
         self.resolver = resolver
         self.index = resolver.index
-        self.known: dict[tuple[Scope, str], tuple[list[tuple[Fill, Values]], bool]] = {}
+        self.known: dict[tuple[Scope | ast.AST, str], tuple[list[tuple[Fill, Values]], bool]] = {}
 
     def of(self, binding: Binding, values: Values) -> Values:
         """What a binding gives its variable, with what is put into it there later if that are objects that train, or
         functions."""
         if binding.how is not How.ASSIGN or binding.path:
             return values
-        fills = self.resolver.fills(binding.scope, binding.name)
+        fills = self._fills(binding)
         entries = fills.entries
         if entries and self._is_again(binding, values):
             return values
@@ -44,7 +46,7 @@ class Contents:
         if container is None:
             return values
         put, trains = self._put(binding, entries)
-        runs = not fills.otherwise and all(any(v.role is Role.FUNCTION for v in given) for _, given in put)
+        runs = not fills.otherwise and all(any(map(_runs, given)) for _, given in put)
         if not trains and not runs and not any(v.role in KEPT for v in inside((container,))):
             return values
         known = all(self.certain(binding, fill) for fill in entries)
@@ -55,6 +57,21 @@ class Contents:
         either = parts.unique(v for part in (*container.inner, *(given for _, given in put)) for v in part)
         return (Value(Role.SEQUENCE, container.origin, inner=(either,)),)
 
+    def _fills(self, binding: Binding) -> Fills:
+        """What is put into the container in a variable; in an attribute, by the methods of its class."""
+        if not isinstance(binding.node, ast.Attribute) or binding.name != binding.node.attr:
+            return self.resolver.fills(binding.scope, binding.name)
+        cls = own_class(self.index, binding.node.value)
+        return self._in_attributes(binding.name).get(cls, Fills()) if cls is not None else Fills()
+
+    @memoised
+    def _in_attributes(self, name: str) -> dict[ast.ClassDef | None, Fills]:
+        """What the methods of each class put into the container in an attribute of a name."""
+        reads: dict[ast.ClassDef | None, list[ast.Attribute]] = {}
+        for read in self.index.attributes.get(name, []):
+            reads.setdefault(own_class(self.index, read.value), []).append(read)
+        return {cls: find(self.index, own) for cls, own in reads.items()}
+
     def _is_again(self, binding: Binding, values: Values) -> bool:
         """Whether a list takes the place of the one that it is made of, and so has what is put into that already."""
         made = binding.value
@@ -64,7 +81,7 @@ class Contents:
 
     def _put(self, binding: Binding, entries: list[Fill]) -> tuple[list[tuple[Fill, Values]], bool]:
         """What entries of a variable's container may be, and whether some of it are objects that train."""
-        variable = binding.scope, binding.name
+        variable = binding.node, binding.name
         known = self.known.get(variable)
         if known is None:
             put = [(fill, self.value(fill)) for fill in entries]
@@ -125,6 +142,13 @@ class Contents:
         if not values or any(v.role is not Role.CONSTANT for v in values):
             return (None,)
         return tuple(v.keys[0] for v in values)
+
+
+def _runs(value: Value) -> bool:
+    """Whether something is a function of the script, or an object with methods that the script has."""
+    return value.role in (Role.FUNCTION, Role.METHOD) or (
+        value.role is Role.OBJECT and isinstance(value.declaration, ast.ClassDef)
+    )
 
 
 def inside(values: Values) -> Iterator[Value]:

@@ -308,7 +308,7 @@ class Expressions:
         if not isinstance(function, FUNCTIONS) or not isinstance(node, ast.arg):
             return ()
         if node is function.args.vararg:
-            return ()
+            return self._rest(function)
         owner = self.index.parents.get(function)
         method = isinstance(owner, ast.ClassDef) and not is_static(function)
         names = [p.arg for p in parameters(function.args)]
@@ -327,6 +327,17 @@ class Expressions:
             else:
                 argument = given.get(node.arg, default(function, node))
             found += self.resolver.values(argument)
+        return parts.unique(found)
+
+    def _rest(self, function: Function) -> Values:
+        """What `*args` holds: in each call, the arguments that no other parameter takes by its place."""
+        found: list[Value] = []
+        for call in list(self.resolver.sites(function)):
+            places = len(function.args.posonlyargs) + len(function.args.args)
+            rest = self.resolver.whole(call).args[places - self.resolver.is_bound(call, function) :]
+            if any(isinstance(a, ast.Starred) for a in self.resolver.whole(call).args):
+                return ()
+            found.append(Value(Role.TUPLE, call, inner=tuple(map(self.resolver.values, rest))))
         return parts.unique(found)
 
     def _keywords(self, function: Function, names: list[str]) -> Values:

@@ -46,8 +46,8 @@ class Fills:
         return not all(isinstance(entry.key, ast.Constant) for entry in self.entries)
 
 
-def find(index: Index, loads: Iterable[ast.Name]) -> Fills:
-    """What reads of a variable put into the container that it is."""
+def find(index: Index, loads: Iterable[ast.Name | ast.Attribute]) -> Fills:
+    """What reads of a variable, or of an attribute, put into the container that it is."""
     found = Fills()
     for load in sorted(loads, key=position):
         parent = index.parents.get(load)

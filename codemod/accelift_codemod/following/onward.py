@@ -170,7 +170,7 @@ def around(draft: Draft, read: Read, stop: Stop | None = None) -> Iterator[ast.A
             if draft.facts.resolver.builtin(parent.func) in _ASKS or _is_size(draft, parent, child):
                 return
             yield parent
-            if child is not parent.func and function_of(draft, parent) is not None:
+            if child is not parent.func and functions_of(draft, parent):
                 return  # what it returns is followed inside
         else:
             yield parent
@@ -198,8 +198,8 @@ def _next(draft: Draft, read: Read, calls: _Calls, tests: bool, stop: Stop | Non
 
     for node in around(draft, read, stop):
         if isinstance(node, ast.Call) and node is not read and not is_within(draft, read, node.func):
-            entered = function_of(draft, node) is not None
             handed = _handed(draft, node, read)
+            entered = functions_of(draft, node)
             yield from ((n, (*calls, node)[-_DEPTH:]) for n in handed) if entered else within(handed)
         elif isinstance(node, ast.NamedExpr):
             yield from within(_reads_of_target(draft, node.target))
@@ -236,7 +236,7 @@ def _back(
     """
     function = draft.facts.index.function(end)
     sites: list[tuple[Read, _Calls]] = []
-    if calls and function_of(draft, calls[-1]) is function:
+    if calls and function in functions_of(draft, calls[-1]):
         sites = [(calls[-1], calls[:-1])]
     elif function is not None:
         sites = [(site, ()) for site in _calls_of(draft, function)]
@@ -335,8 +335,8 @@ def object_reads(draft: Draft, node: ast.expr, known: Read | None = None) -> Ite
 
 def _handed(draft: Draft, call: ast.Call, read: Read) -> Iterator[Read]:
     """Where what a call is given goes: into a parameter of the script's function, or into an object that keeps it."""
-    function = function_of(draft, call)
-    if function is None:
+    functions = functions_of(draft, call)
+    if not functions:
         if isinstance(call.func, ast.Attribute) and draft.facts.resolver.qualified(call.func) is None:
             if not library_made(draft, call.func):
                 yield from object_reads(draft, call.func.value)
@@ -345,14 +345,14 @@ def _handed(draft: Draft, call: ast.Call, read: Read) -> Iterator[Read]:
         elif isinstance(call.func, ast.Name) and draft.facts.resolver.roles(call.func) == {Role.OBJECT}:
             if not draft.blueprint.prepared_models(call.func):  # of a class in a file that is not found
                 yield from object_reads(draft, call.func)
-        return
-    given = draft.facts.resolver.bind(call, function) or {}
-    scope = draft.facts.index.scopes[function]
-    for name, argument in given.items():
-        if is_within(draft, read, argument):
-            reaching = draft.facts.resolver.reaching
-            loads = draft.facts.loads(scope, name)
-            yield from (n for n in loads if any(b.how is How.PARAMETER for b in reaching(n, scope)))
+    for function in functions:
+        given = draft.facts.resolver.bind(call, function) or {}
+        scope = draft.facts.index.scopes[function]
+        for name, argument in given.items():
+            if is_within(draft, read, argument):
+                reaching = draft.facts.resolver.reaching
+                loads = draft.facts.loads(scope, name)
+                yield from (n for n in loads if any(b.how is How.PARAMETER for b in reaching(n, scope)))
 
 
 def function_of(draft: Draft, call: ast.Call) -> Function | None:
@@ -367,6 +367,12 @@ def function_of(draft: Draft, call: ast.Call) -> Function | None:
     if len(declared) == len(values) == 1:
         return draft.facts.resolver.method(declared.pop(), "__call__")
     return None
+
+
+def functions_of(draft: Draft, call: ast.Call) -> Sequence[Function]:
+    """The function of the script that a call runs, or those of which it runs one, or one after the other."""
+    function = function_of(draft, call)
+    return [function] if function is not None else draft.facts.resolver.functions_run(call)
 
 
 def _calls_of(draft: Draft, function: Function) -> Iterator[Read]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Scope
+from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.memo import kept
@@ -148,11 +149,13 @@ def _objects(draft: Draft, call: ast.Call) -> set[ast.AST]:
 
 
 def holders(draft: Draft, objects: Collection[ast.AST], place: ast.AST) -> set[str]:
-    """The variables that are seen from a place and hold some objects, by what made these."""
+    """The variables that are seen from a place and hold some objects, by what made these, or else what has these in
+    it: `callbacks = [Stop(), Log()]`."""
     scope = draft.facts.index.scope(place)
-    reads = (n for n in draft.facts.reads() if isinstance(n, ast.Name)) if objects else ()
-    found = {n.id for n in reads if any(v.origin in objects for v in draft.facts.resolver.values(n))}
-    return {name for name in found if scope.owner(name) is not None}
+    reads = [n for n in draft.facts.reads() if isinstance(n, ast.Name)] if objects else []
+    seen = [(n.id, draft.facts.resolver.values(n)) for n in reads if scope.owner(n.id) is not None]
+    found = {name for name, values in seen if any(v.origin in objects for v in values)}
+    return found or {name for name, values in seen if any(v.origin in objects for v in inside(values))}
 
 
 def _set_in_kept(draft: Draft, call: ast.Call, statement: ast.stmt) -> Iterator[str]:

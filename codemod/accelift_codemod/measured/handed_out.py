@@ -13,6 +13,9 @@ from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.scopes import parameters
 from accelift_codemod.facts.tree import walk
 
+# How what is in something is called that is not known, or that the script has filled.
+_INSIDE = ("[", "collections.defaultdict[", "collections.deque[")
+
 
 @kept
 def run_by(draft: Draft, call: ast.Call) -> Sequence[Function]:
@@ -25,12 +28,12 @@ def run_by(draft: Draft, call: ast.Call) -> Sequence[Function]:
     if several := resolver.functions_run(call):
         return several
     values = resolver.values(func)
-    unknown = all(v.role is Role.OBJECT and v.name.startswith("[") for v in values)  # what is in something unknown
+    unknown = all(v.role is Role.OBJECT and v.name.startswith(_INSIDE) for v in values)  # what is in something unknown
     if not unknown or not isinstance(func, (ast.Name, ast.Subscript)) or resolver.qualified(func):
         return []
     if resolver.builtin(func) is not None:
         return []
-    return [function for function in _handed_out(draft, draft.facts.tree) if _fits(call, function)]
+    return [function for function in _handed_out(draft, draft.facts.tree) if _fits(draft, call, function)]
 
 
 def run_with(draft: Draft, call: ast.Call) -> Sequence[Function]:
@@ -89,10 +92,12 @@ def _is_value(draft: Draft, function: Function) -> bool:
     return False
 
 
-def _fits(call: ast.Call, function: Function) -> bool:
-    """Whether a function takes as many arguments as a call gives."""
+def _fits(draft: Draft, call: ast.Call, function: Function) -> bool:
+    """Whether a function takes as many arguments as a call gives, or else those of its `**` that are known."""
     if not signatures.is_told(call):
-        return True
+        packs = (v for k in call.keywords if k.arg is None for v in draft.facts.resolver.values(k.value))
+        named = {key for pack in packs if pack.role is Role.DICT for key in pack.keys}
+        return function.args.kwarg is not None or named <= {p.arg for p in parameters(function.args)}
     given = signatures.bind(call, function) or {}
     needed = {p.arg for p in parameters(function.args)} - {*signatures.defaults(function)}
     rest = {a.arg for a in (function.args.vararg, function.args.kwarg) if a is not None}
@@ -100,12 +105,16 @@ def _fits(call: ast.Call, function: Function) -> bool:
 
 
 def receiving(draft: Draft, call: ast.Call, function: Function | ast.Lambda, names: set[str]) -> set[str]:
-    """The parameters that a call gives something of some variables, also those that get the rest: `*args`."""
+    """The parameters that a call gives something of some variables, also those that get the rest: `*args`,
+    `**kwargs`."""
     given = draft.facts.resolver.bind(call, function)
     if given is None:  # by `*` or `**`, nobody knows which
         told = names & {n.id for argument in (*call.args, *call.keywords) for n in loads(argument)}
         return {p.arg for p in parameters(function.args)} if told else set()
     found = {name for name, argument in given.items() if names & {n.id for n in loads(argument)}}
-    others = {n.id for argument in call.args if argument not in given.values() for n in loads(argument)}
-    rest = function.args.vararg
-    return found | {rest.arg} if rest is not None and names & others else found
+    taken = {p.arg for p in parameters(function.args)}
+    packs = (
+        (function.args.vararg, [a for a in call.args if a not in given.values()]),
+        (function.args.kwarg, [a for name, a in given.items() if name not in taken]),
+    )
+    return found | {p.arg for p, rest in packs if p is not None and names & {n.id for a in rest for n in loads(a)}}
