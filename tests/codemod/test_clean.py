@@ -266,6 +266,12 @@ def test_the_shape_of_what_was_moved_stays_told(said: str, left: str) -> None:
     assert converted(script(move=f"x = x.to(device)  {said}\ny = y.to(device)")) == lifted(move=left)
 
 
+def test_the_shape_of_what_was_moved_together_stays_told() -> None:
+    pair = "x, y = x.to(device), y.to(device)  # {}"
+    assert converted(script(move=pair.format("(N, 3)"))) == lifted(move="# x, y: (N, 3)")
+    assert converted(script(move=pair.format("shuffled"))) == lifted(move="# shuffled")
+
+
 # ---- imports
 
 

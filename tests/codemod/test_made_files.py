@@ -469,6 +469,51 @@ def test_a_file_beside_what_makes_a_missing_folder(make: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "fill",
+    [
+        "open('runs/begin.txt', 'w').write('x')",
+        "begin = open('runs/begin.txt', 'w')\n    begin.write('x')\n    begin.close()",
+    ],
+)
+def test_a_missing_folder_is_filled_by_the_process_that_makes_it(fill: str) -> None:
+    setup = f"if not os.path.exists('runs'):\n    os.makedirs('runs')\n    {fill}"
+    first = setup.replace("('runs')\n", "('runs', exist_ok=True)\n")
+    assert "with accelerator.main_process_first():\n" + textwrap.indent(first, "    ") in converted(
+        script(imports="import os", before=setup)
+    )
+
+
+def test_a_file_in_a_missing_folder_that_is_kept_open_is_opened_by_all() -> None:
+    setup = "if not os.path.exists('runs'):\n    os.makedirs('runs')\n    log = open('runs/log.txt', 'w')"
+    text = converted(script(imports="import os", before=setup, after="log.write('x')"))
+    assert FIRST not in text and "if accelerator.is_main_process else os.devnull" in text
+
+
+FREE = """\
+def fresh(root):
+    for n in range(1000):
+        path = f"{{root}}/{{n}}"
+        if not os.path.exists(path):
+            os.makedirs(path)
+            with open(f"{{path}}/{name}", "w") as f:
+                f.write("x")
+            {ends}
+    return path
+"""
+
+
+@pytest.mark.parametrize(
+    ("ends", "first"),
+    [("break", False), ("return path", False), ("print(path)", True)],  # makes all that are missing
+)
+def test_the_next_free_folder_is_no_file_that_the_others_find(ends: str, first: bool) -> None:
+    """The others would find the one that the main process has made, and take another."""
+    slots = {"imports": "import os", "definitions": FREE.format(name="log.txt", ends=ends)}
+    output = converted(script(**slots, setup="out = fresh('runs')"))
+    assert (FIRST in output) == first
+
+
+@pytest.mark.parametrize(
     "setup",
     [
         f"if not os.path.exists('runs'):\n    os.makedirs('runs')\n{textwrap.dedent(BEGIN.replace('    ', ''))}",

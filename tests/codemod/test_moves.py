@@ -38,6 +38,24 @@ FITS = dict.fromkeys(("loop", "move", "forward", "backward", "step"), "") | {
 
 
 @pytest.mark.parametrize(
+    ("moves", "left"),
+    [
+        ("model.to(device), other.to(device)", None),
+        ("model.cuda(), (other.cuda())", None),
+        ("model.to(device), other.to(device).train()", "model, other.train()"),
+    ],
+)
+def test_two_models_that_are_moved_in_one_statement(moves: str, left: str | None) -> None:
+    together = "optimizer = torch.optim.SGD([*model.parameters(), *other.parameters()], lr=0.1)"
+    slots = {"optimizer": together, "forward": "optimizer.zero_grad()\nloss = F.cross_entropy(model(x) + other(x), y)"}
+    prepare = "model, other, optimizer, loader = accelerator.prepare(model, other, optimizer, loader)"
+    made = "model = Net()\nother = Net()"
+    before = script(**slots, model=f"{made}\n{moves}")
+    after = lifted(**slots, model=f"{made}\n{left}" if left is not None else made, prepare=prepare)
+    assert converted(before) == after
+
+
+@pytest.mark.parametrize(
     "move", ["model.to(device)", "model = model.to(device)", "model.cuda()", "model.train().to(device)"]
 )
 @pytest.mark.parametrize("more", ["pass", "print(loss.detach().cpu(), y.cpu())", "x.to(torch.device('cpu'))"])

@@ -12,6 +12,7 @@ from accelift_codemod.facts import files, library, position
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import is_constant, walk
+from accelift_codemod.main_process import alone
 
 _SAVES = frozenset(
     """
@@ -48,7 +49,8 @@ class Caches:
         found: dict[ast.Call, list[ast.stmt]] = {}
         for call in self.draft.calls:
             writes = self._writes(call) or self._brings(call)
-            if writes and self._is_made(call) and (not self._is_log(call) or self._is_beside_folder(call)):
+            made = writes and self._is_made(call) and not self._takes_next_free(call)
+            if made and (not self._is_log(call) or self._is_beside_folder(call)):
                 places = self.places(call)
                 statements = [place for place in places if isinstance(place, ast.stmt)]
                 if statements and len(statements) == len(places) and all(map(self._early, statements)):
@@ -120,11 +122,25 @@ class Caches:
     def _is_beside_folder(self, call: ast.Call) -> bool:
         """Whether a statement writes a file beside what makes the folder that is missing: every process makes that, and
         where another one was faster, the main process would find it and write nothing."""
-        if not isinstance(self.index.parents[call], ast.withitem):
+        asking = self._asks_for_folder(call)
+        if asking is None:
             return False
+        apart = isinstance(self.index.statement(call), ast.Expr) or isinstance(self.index.parents[call], ast.withitem)
+        return apart or alone.self_contained(self.draft, *asking.body)
+
+    def _takes_next_free(self, call: ast.Call) -> bool:
+        """Whether what a call writes is in the first folder of several that is not there yet: the other processes would
+        find that one, and take the next."""
+        asking = self._asks_for_folder(call)
+        ends = asking is not None and isinstance(asking.body[-1], (ast.Break, ast.Return))
+        return ends and bool(self.index.enclosing_loops(asking))  # type: ignore[arg-type]
+
+    def _asks_for_folder(self, call: ast.Call) -> ast.If | None:
+        """The test around a call, if it makes the folder that it finds missing."""
         asking = next(files.asking(self.resolver, call), None)
         calls = (n for s in asking.body for n in walk(s) if isinstance(n, ast.Call)) if asking is not None else ()
-        return any(self.resolver.qualified(made.func) in ("os.makedirs", "os.mkdir") for made in calls)
+        made = (self.resolver.qualified(made.func) in ("os.makedirs", "os.mkdir") for made in calls)
+        return asking if any(made) else None
 
     def _is_read_then(self, call: ast.Call) -> bool:
         """Whether the function that opens a file may read it later."""

@@ -277,12 +277,14 @@ class _Rewriter:
     def _named(self, said: list[str], statement: ast.stmt, edit: Edit) -> list[str]:
         """Comments on a statement that goes; one that only tells a shape says of what, as it stands alone then."""
         target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-        if edit.operation is not Operation.DROP or len(said) != 1 or not isinstance(target, ast.Name):
+        targets = target.elts if isinstance(target, ast.Tuple) else [target]
+        names = [t.id for t in targets if isinstance(t, ast.Name)]
+        if edit.operation is not Operation.DROP or len(said) != 1 or len(names) < len(targets):
             return said
         if not tells_shape(said[0]):
             return said
         self.without += said
-        return [f"# {target.id}: {said[0].lstrip('# ')}"]
+        return [f"# {', '.join(names)}: {said[0].lstrip('# ')}"]
 
     def _is_else(self, statement: ast.stmt, block: list[ast.stmt], first: int) -> bool:
         """Whether a block is what stands below an `else:` that can go with it."""

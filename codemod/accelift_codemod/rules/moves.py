@@ -182,10 +182,8 @@ for x, y in loader:
         calls = {m.call for m in moves}
         reason = "prepare puts it on the device" if self._about_model(draft, moves) else DEALT
         identities = self._identities(draft, statement, calls)
-        if isinstance(statement, ast.Expr) and identities == [True] and ends_cell(draft.facts, statement):
-            yield draft.edit(_RULE, statement.value, Operation.RECEIVER, reason, subject=moves[0].receiver)
-            return  # the cell shows it
-        if identities and all(identities):
+        shown = isinstance(statement, ast.Expr) and ends_cell(draft.facts, statement)
+        if identities and all(identities) and not shown:
             yield draft.edit(_RULE, statement, Operation.DROP, reason, subject=moves[0].receiver)
             return
         if any(identities) and isinstance(statement, ast.Assign) and len(statement.targets) == 1:
@@ -223,7 +221,8 @@ for x, y in loader:
             return node
 
         if isinstance(statement, ast.Expr):
-            return [is_spelled_out(bare(statement.value)) and statement.value in calls]
+            parts = statement.value.elts if isinstance(statement.value, ast.Tuple) else [statement.value]
+            return [is_spelled_out(bare(part)) and part in calls for part in parts]
         found = []
         for target, value in assignments(statement):
             inner = bare(value) if value is not None else None
