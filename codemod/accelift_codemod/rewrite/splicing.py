@@ -231,7 +231,8 @@ def _appended(site: _Site, items: Sequence[ast.AST], new: str, start: Place, end
     place = _end(items[-1])
     closing = _CLOSING.match(site.source.cut(place, end))
     gap = site.gap(*items[-2:]) if len(items) > 1 else ", "
-    if closing is None or gap is None or (closing[1] and len(items) == 1):
+    own = isinstance(items[-1], ast.expr) and not site.is_bare(items[-1])  # parentheses
+    if closing is None or gap is None or own or (closing[1] and len(items) == 1):
         return None
     return _Change(site.node, [_Splice(place, place, gap + new, closes=True)])
 
