@@ -214,6 +214,8 @@ def test_what_is_said_of_moves_goes_with_them(said: str, moves: str) -> None:
         ("# x = augment(x.to(device))\n", f"{MOVES}\n# then\n"),
         ("# z = y.to(device)\n", f"{MOVES}\n# then\n"),  # which is another one from there on
         ("# x, y = x.cuda(), 1\n", f"{MOVES}\n# then\n"),
+        ("# x = x.to(torch.float64)\n", f"{MOVES}\n# then\n"),
+        ("# x = x.to(device, dtype=half)\n", f"{MOVES}\n# then\n"),
         ("# the next batch\n# goes to the GPU\n", f"{MOVES}\n# then\n"),
         ("# to the GPU\n", "z = 1\n"),
         ("# %% to the GPU\n", MOVES),

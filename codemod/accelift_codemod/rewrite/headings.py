@@ -16,6 +16,7 @@ _TO_DEVICE = re.compile(
 _SIZE = r"(?:[A-Z][A-Za-z_]{0,3}|[A-Z_]+|[a-z]+_(?:size|len|length)(?: \(\w+\))?|batch|\d+)"
 _SHAPE = re.compile(rf"#\W*(?:\w+\W)?[(\[]?{_SIZE}(?:\s*[,x*]\s*{_SIZE})+[)\]]?$")
 _MOVE = re.compile(r"\.(?:cuda|to)\(")
+_TYPE = re.compile(r"torch\.(?!device\b)|type")
 # What a comment says that holds without the move, too, or that tools read: a note, a reason, a cell of a notebook.
 _MORE = re.compile(
     r"^# ?%%|^# ?fmt:|://|\b(?:todo|fixme|xxx|hack|bug|note|nb|warning|caution|issue|see|because|since|otherwise|must)\b",
@@ -75,8 +76,14 @@ def _moves(target: ast.expr | None, node: ast.AST) -> bool:
             node = inner
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as moved, attr="cuda" | "to")):
-            return target is None or ast.unparse(target) == ast.unparse(moved)
+            return _gives_device(node) and (target is None or ast.unparse(target) == ast.unparse(moved))
     return False
+
+
+def _gives_device(call: ast.Call) -> bool:
+    """Whether a move is to a device, and no type or memory format goes with it."""
+    named = all(keyword.arg in ("device", "non_blocking") for keyword in call.keywords)
+    return named and not any(_TYPE.search(ast.unparse(argument)) for argument in call.args)
 
 
 def heading(places: Places, statement: ast.stmt, gone: Container[ast.stmt]) -> int:
