@@ -8,6 +8,7 @@ from scripts import NO_BODY, converted, creation, findings, script, unchanged
 SPLIT = "dataloader_config=DataLoaderConfiguration(split_batches=True)"
 USED = {"device": "", "model": "model = Net().to({0})", "move": "x, y = x.to({0}), y.to({0})"}
 IMPORTS = "import argparse, json, yaml"
+MERGED = "from omegaconf import OmegaConf as O\ncfg = O.merge(O.load('c.yaml'), O.from_cli())"
 READS = "config = json.load(open('c.json'))"
 
 
@@ -87,10 +88,19 @@ def test_a_trainer_that_is_given_the_settings() -> None:
         ("import pickle\nconfig = pickle.load(open('c.pkl', 'rb'))", "config['device']"),  # of any kind
         (f"{READS}\nconfig = config['train'] if config else config['test']", "config['device']"),
         (f"{READS}\nplaces = config['device'], 3", "places[0]"),
+        ("from settings import cfg", "cfg.train.device"),
+        ("import settings", "settings.cfg.device"),
+        (MERGED, "cfg.device"),
+        (MERGED, "cfg.train.device"),
     ],
 )
 def test_what_may_be_no_device_is_not_asked(setup: str, entry: str) -> None:
     assert unchanged(uses(setup, entry)).code == "DEV-UNKNOWN"
+
+
+def test_a_network_of_another_module_is_where_a_script_without_gpus_has_it() -> None:
+    text = uses("from networks import teacher", "teacher.device", after="teacher(torch.ones(1, 8))")
+    assert creation(text) == f"Accelerator(cpu=True, {SPLIT})"
 
 
 def test_an_entry_that_says_something_else_is_no_device() -> None:

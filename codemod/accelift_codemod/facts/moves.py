@@ -16,7 +16,7 @@ from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.starters import Part
 from accelift_codemod.facts.tensor_types import type_names
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.facts.values import Role
+from accelift_codemod.facts.values import Role, Value
 
 # Methods after which a tensor is where it was.
 _OF_TENSORS = frozenset("to cuda cpu train eval parameters state_dict size dim detach float half".split())
@@ -191,18 +191,23 @@ class Moves:
             own = value.role is Role.OBJECT and value.declaration is not None
             if own or value.role is Role.ARGUMENTS or any(map(self.devices.is_device, given)):
                 return True
-            if value.role is Role.OBJECT and call is not None and self._is_made_elsewhere(node.value, call):
-                return True
             if any(isinstance(c, ast.ClassDef) and node.attr in self.index.scopes[c].bindings for c in classes):
                 return True
+        holder = node.value
+        while isinstance(holder, ast.Attribute) and self.resolver.roles(holder) <= {Role.LIBRARY}:
+            holder = holder.value
+        if any(self._is_made_elsewhere(holder, value) for value in self.resolver.values(holder)):
+            return True
         bindings = self.resolver.bindings(node.value) if isinstance(node.value, ast.Name) else []
         return any(b.how is How.PARAMETER and self._is_injected(b) for b in bindings)
 
-    def _is_made_elsewhere(self, node: ast.expr, call: ast.Call) -> bool:
+    def _is_made_elsewhere(self, node: ast.expr, value: Value) -> bool:
         """Whether a library other than torch, or a class made on the spot, has made an object that does nothing which
-        tensors and networks are there for: `cfg = OmegaConf.load(path)`."""
-        name = self.resolver.qualified(call.func)
-        made = isinstance(call.func, ast.Call) if name is None else not name.startswith("torch")
+        tensors and networks are there for: `cfg = OmegaConf.load(path)`, `from settings import cfg`."""
+        call = value.origin if value.role is Role.OBJECT and isinstance(value.origin, ast.Call) else None
+        name = self.resolver.qualified(call.func) if call is not None else value.name
+        made = not name.startswith("torch") if name else call is not None and isinstance(call.func, ast.Call)
+        made = made and (call is not None or value.role is Role.LIBRARY)
         owner = self.index.scope(node).owner(node.id) if made and isinstance(node, ast.Name) else None
         reads = owner.loads.get(node.id, ()) if owner is not None and isinstance(node, ast.Name) else ()
         return bool(reads) and not any(map(self._is_run, reads))
