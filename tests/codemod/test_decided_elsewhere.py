@@ -134,3 +134,32 @@ class Noisy(torch.utils.data.Dataset):
 def test_what_a_data_set_makes_its_samples_by(does: str, codes: list[str]) -> None:
     text = script(definitions=NOISY, data="data = Noisy()", forward=_LOSS, batch_end=does)
     assert [code for code in findings(text) if code == "COLL-RANKFLOW"] == codes
+
+
+@pytest.mark.parametrize(
+    ("changes", "not_this"),
+    [
+        ("random.shuffle(order)", "random.shuffle(names)"),
+        ("samples[:8] = 0", "others[:8] = 0"),
+        ("data.tensors[0].mul_(2)", "x.mul_(2)"),
+        ("data.tensors[0][:8] = 0", "seen[0] = 0"),
+        ("optimizer.state.clear()", "seen.clear()"),
+        ("optimizer.add_param_group({'params': [scale]})", "seen.append(scale)"),
+        ('prune.l1_unstructured(model.layer, "weight", 0.2)', "prune.is_pruned(model)"),
+    ],
+)
+def test_what_training_goes_by_is_changed_in_place_by_a_share(changes: str, not_this: str) -> None:
+    def told(line: str, test: str) -> list[str]:
+        text = script(
+            imports="import random\nimport torch.nn.utils.prune as prune",
+            data="samples, others = torch.rand(64, 8), torch.rand(64, 8)\n"
+            "data = TensorDataset(samples, torch.arange(64) % 3)",
+            loader="order = list(range(64))\nloader = DataLoader(data, batch_size=16, sampler=order)",
+            before='names, seen, scale = ["a", "b"], [], torch.ones(1)',
+            batch_end=f"if {test}:\n    {line}",
+        )
+        return [code for code in findings(text) if code == "COLL-RANKFLOW"]
+
+    assert told(changes, "loss > 2") == ["COLL-RANKFLOW"]
+    assert told(changes, "epoch > 0") == []
+    assert told(not_this, "loss > 2") == []

@@ -15,8 +15,9 @@ from accelift_codemod.facts.scopes import parameters
 from accelift_codemod.facts.tree import own_nodes, walk
 from accelift_codemod.measured.asked import weighs_numbers
 from accelift_codemod.measured.deciding import schedules
+from accelift_codemod.measured.feeding import sets_source
 from accelift_codemod.measured.shares import trained
-from accelift_codemod.measured.steering import acts, is_caught, sets_group, sets_source, updates
+from accelift_codemod.measured.steering import acts, is_caught, sets_group, updates
 from accelift_codemod.measured.sums import Loop
 from accelift_codemod.measured.switches import switched_by
 from accelift_codemod.measured.updates import changes

@@ -19,6 +19,7 @@ from accelift_codemod.measured.asked import deciding, weighs_numbers
 from accelift_codemod.measured.averaging import averaging
 from accelift_codemod.measured.by_clock import timed
 from accelift_codemod.measured.choices import SPELLED, choices, weighs_up
+from accelift_codemod.measured.feeding import sets_source
 from accelift_codemod.measured.numbers import contents
 from accelift_codemod.measured.pieces import alike, as_many, filled_apart, numbered, numbers
 from accelift_codemod.measured.same_tests import comes_out_alike, compares_alike, drops, reads_place
@@ -29,7 +30,6 @@ from accelift_codemod.measured.steering import (
     leaving_matters,
     meets,
     sets_group,
-    sets_source,
     takes_batch,
     updates,
 )

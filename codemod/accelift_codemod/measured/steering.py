@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Collection, Sequence
 
 from accelift_codemod.chance.redrawn import redrawn
@@ -19,15 +18,13 @@ from accelift_codemod.following.attributes import library_made
 from accelift_codemod.following.onward import Read, around, function_of, is_within, reached
 from accelift_codemod.measured import later
 from accelift_codemod.measured.choices import SPELLED, caught, choices
+from accelift_codemod.measured.feeding import IN_PLACE, changes_source, feeds, sets_asked
 from accelift_codemod.measured.filling import filled
 from accelift_codemod.measured.switches import is_set_back, stays, switched_by
 
 _DEPTH = 3  # of functions that are looked into for what they do
-# What trains otherwise once it is told a number.
-_STEERED = frozenset({Role.OPTIMIZER, Role.SCHEDULER, Role.LOADER, Role.DATASET})
 _EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit"})
 _SAVES = frozenset({"torch.save", "shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.move"})
-_IN_PLACE = re.compile(r"[a-z]\w*[a-z0-9]_")
 
 
 def steers(draft: Draft, starts: Sequence[Read], *, saves: bool = True, losses: bool = True) -> bool:
@@ -94,14 +91,14 @@ def _is_steered(draft: Draft, read: Read, node: ast.AST, saves: bool) -> bool:
             return Role.SCHEDULER in draft.facts.resolver.roles(func.value)
         if updates(draft, node) or _weighs(draft, node) or _puts_back(draft, node):
             return True
-        if isinstance(func, ast.Attribute) and function_of(draft, node) is None and _feeds(draft, func.value):
+        if isinstance(func, ast.Attribute) and function_of(draft, node) is None and feeds(draft, func.value):
             return not library_made(draft, func)  # `data.restore(x)`, a transform that the data set has
         return bool(draft.facts.resolver.roles(node) & {Role.OPTIMIZER, Role.SCHEDULER})
     if isinstance(node, (ast.Assign, ast.AugAssign)):
         return (
             sets_group(draft, node)
             or _weighs(draft, node)
-            or any(isinstance(target, ast.Attribute) and _sets(draft, target) for target in targets(node))
+            or any(isinstance(target, ast.Attribute) and sets_asked(draft, target) for target in targets(node))
         )
     if isinstance(node, (ast.For, ast.AsyncFor)):
         return draft.facts.loops.reaches_backward(node.body) and is_within(draft, read, node.iter)
@@ -110,41 +107,6 @@ def _is_steered(draft: Draft, read: Read, node: ast.AST, saves: bool) -> bool:
             return True
         return any(_goes_another_way(draft, part, saves) for part in (*node.body, *node.orelse))
     return False
-
-
-def _feeds(draft: Draft, node: ast.expr) -> bool:
-    """Whether an object is an optimizer, a schedule, a loader, or what a loader draws from or by."""
-    values = draft.facts.resolver.values(node)
-    if any(value.role in _STEERED for value in values):
-        return True
-    if any(draft.facts.resolver.class_role(value.declaration) in _STEERED for value in values):
-        return True  # in a data set of the script, too
-    loaders = {loader for loop in draft.facts.loops.batch_loops for loader in loop.loaders}
-    given = (a for loader in loaders for a in draft.facts.objects.loader(loader).arguments.values())
-    origins = {v.origin for v in values if v.role is Role.OBJECT}
-    return bool(origins) and any(v.origin in origins for a in given for v in draft.facts.resolver.values(a))
-
-
-def sets_source(draft: Draft, node: ast.AST) -> bool:
-    """Whether a statement sets what a data set, or what a loader draws by, asks itself for: `data.noise = 0.1`."""
-    if not isinstance(node, (ast.Assign, ast.AugAssign)):
-        return False
-    set_here = [target for target in targets(node) if isinstance(target, ast.Attribute)]
-    steps = {Role.OPTIMIZER, Role.SCHEDULER}
-    return any(_sets(draft, t) and not draft.facts.resolver.roles(t.value) & steps for t in set_here)
-
-
-def _sets(draft: Draft, target: ast.Attribute) -> bool:
-    """Whether what is set is an attribute that such an object asks itself for, as far as its class is known."""
-    if not _feeds(draft, target.value):
-        return False
-    values = draft.facts.resolver.values(target.value)
-    classes = [v.declaration for v in values]
-    known = bool(classes) and all(isinstance(cls, ast.ClassDef) for cls in classes)
-    lines = (cls for of in classes for cls in draft.facts.resolver.ancestry(of)) if known else ()
-    bodies = [m for cls in lines for m in cls.body if isinstance(m, FUNCTIONS) and m.name != "__init__"]
-    reads = (n for m in bodies for n in walk(m) if isinstance(n, ast.Attribute) and n.attr == target.attr)
-    return not known or any(isinstance(n.ctx, ast.Load) for n in reads)
 
 
 def _goes_another_way(draft: Draft, statement: ast.stmt | ast.expr, saves: bool) -> bool:
@@ -294,9 +256,11 @@ def _changes(draft: Draft, node: ast.AST) -> bool:
     """Whether a node changes what is trained, or how: an optimizer, a schedule, weights, what has gradients."""
     if updates(draft, node) or (switched_by(draft, node) and not is_set_back(draft, node)) or stays(draft, node):
         return True
+    if changes_source(draft, node):
+        return True
     if isinstance(node, (ast.Assign, ast.AugAssign)):
         set_here = targets(node)
-        if any(isinstance(target, ast.Attribute) and _sets(draft, target) for target in set_here):
+        if any(isinstance(target, ast.Attribute) and sets_asked(draft, target) for target in set_here):
             return True
         adds = isinstance(node, ast.AugAssign)  # `model.fc.weight *= 0.5`
         if any(_is_weights(draft, target, whole=adds) for target in set_here) and _weighs(draft, node):
@@ -343,7 +307,7 @@ def _weighs(draft: Draft, node: ast.AST) -> bool:
         changed: ast.expr | None = node.target
     elif isinstance(node, ast.Assign):
         changed = next((t for t in node.targets if _is_weights(draft, t)), None)
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _IN_PLACE.fullmatch(node.func.attr):
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and IN_PLACE.fullmatch(node.func.attr):
         of_torch = (draft.facts.resolver.qualified(node.func) or "").startswith("torch.nn.init.")
         changed = draft.facts.resolver.argument(node, 0, "tensor") if of_torch else node.func.value
     else:
