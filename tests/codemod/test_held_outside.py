@@ -302,3 +302,28 @@ def test_what_an_object_counts_if_a_share_says_so(test: str, then: str, codes: l
     definitions = "class State:\n    bad, best = 0, 1e9\n"
     slots = {"before": "state = State()", "epoch_end": "if state.bad > 4:\n    break"}
     assert findings(script(definitions=definitions, batch_end=f"if {test}:\n    {then}", **slots)) == codes
+
+
+@pytest.mark.parametrize("main", [True, False])
+@pytest.mark.parametrize("given", ["seen.append", "lambda v: seen.append(v)", 'seen["loss"].append'])
+def test_what_is_called_puts_it_into_something_of_the_callers(given: str, main: bool) -> None:
+    trains = f"def train(model, optimizer, loader, device, told):\n{TRAINS}        told(loss.item())\n"
+
+    def told(asked: str) -> list[str]:
+        seen = 'seen = {"loss": []}' if "[" in given else "seen = []"
+        end = f"{seen}\ntrain(model, optimizer, loader, device, {given})\n{asked}"
+        slots = {**NO_LOOP, "epochs": "for epoch in range(2):", "epoch": end}
+        return [line for line in added(script(definitions=trains, main=main, **slots)) if "told(" in line]
+
+    read = 'seen["loss"]' if "[" in given else "seen"
+    assert told(f"if sum({read}) < 3:\n    break") == ["told(accelerator.batch_mean(loss.detach()).item())"]
+    assert told(f"print(sum({read}))") == []
+
+
+def test_a_partial_of_a_method_puts_what_it_is_given() -> None:
+    def lines(add: str) -> list[str]:
+        slots = {"before": f"seen, last = [], []\nadd = {add}", "epoch_end": "if sum(seen) < 3:\n    break"}
+        return added(script(imports="from functools import partial", batch_end="add(loss.item())", **slots))
+
+    assert "add(accelerator.batch_mean(loss.detach()).item())" in lines("partial(seen.append)")
+    assert "add(accelerator.batch_mean(loss.detach()).item())" not in lines("partial(last.append)")

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Scope, position
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.keeping import PUTS
+from accelift_codemod.facts.scopes import parameters
 from accelift_codemod.facts.tree import container, walk
 from accelift_codemod.following import keys
 
@@ -21,16 +23,31 @@ def reads_by_callers(draft: Draft, owner: Scope, name: str) -> list[ast.Name]:
     seen = set(queue)
     for variable in queue:
         for site, argument in _arguments(draft, *variable):
-            path, base = keys.stored(argument), _base(argument)
-            holder = draft.facts.index.scope(base).owner(base.id) if base is not None else None
-            if base is None or holder is None:
-                continue
-            reads = _later(draft, site, base, holder)
-            found.update(dict.fromkeys(read for read in reads if not keys.apart(path, keys.read(draft, read))))
-            if (holder, base.id) not in seen:
-                seen.add((holder, base.id))
-                queue.append((holder, base.id))
+            path = keys.stored(argument)
+            for base in _bases(argument):
+                holder = draft.facts.index.scope(base).owner(base.id)
+                if holder is None:
+                    continue
+                reads = _later(draft, site, base, holder)
+                found.update(dict.fromkeys(read for read in reads if not keys.apart(path, keys.read(draft, read))))
+                if (holder, base.id) not in seen:
+                    seen.add((holder, base.id))
+                    queue.append((holder, base.id))
     return list(found)
+
+
+def puts_elsewhere(draft: Draft, func: ast.Name) -> bool:
+    """Whether a parameter that is called puts what it is given into something of the callers: `train(seen.append)`."""
+    owner = draft.facts.index.scope(func).owner(func.id)
+    return owner is not None and any(_put_into(argument) for _, argument in _arguments(draft, owner, func.id))
+
+
+def _put_into(node: ast.expr) -> list[ast.Name]:
+    """The variables into whose objects something puts what it is called with: `seen.append`, a lambda that does so."""
+    own = {p.arg for p in parameters(node.args)} if isinstance(node, ast.Lambda) else set()
+    parts = [n.func for n in walk(node.body) if isinstance(n, ast.Call)] if isinstance(node, ast.Lambda) else [node]
+    bases = (container(part.value) for part in parts if isinstance(part, ast.Attribute) and part.attr in PUTS)
+    return [base for base in bases if isinstance(base, ast.Name) and base.id not in own]
 
 
 def reads_elsewhere(draft: Draft, node: ast.AST, name: str) -> Sequence[ast.Name | ast.Attribute]:
@@ -79,10 +96,11 @@ def _arguments(draft: Draft, owner: Scope, name: str) -> Iterator[tuple[ast.Call
                 yield site, argument
 
 
-def _base(node: ast.expr) -> ast.Name | None:
-    """The variable that holds an object, or what it is an entry of: `meters["loss"]`."""
-    node = container(node)
-    return node if isinstance(node, ast.Name) else None
+def _bases(node: ast.expr) -> list[ast.Name]:
+    """The variables that hold an object, or what it is an entry of: `meters["loss"]`; or what something that is called
+    puts into."""
+    whole = container(node)
+    return [whole] if isinstance(whole, ast.Name) else _put_into(node)
 
 
 def _later(draft: Draft, site: ast.Call, base: ast.Name, holder: Scope) -> Iterator[ast.Name]:

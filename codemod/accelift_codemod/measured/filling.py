@@ -6,12 +6,13 @@ import ast
 from collections.abc import Collection
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, library
+from accelift_codemod.facts import Role, library, signatures
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.keeping import PUTS, keeps, only_works
 from accelift_codemod.facts.showing import may_log
 from accelift_codemod.facts.tree import own_nodes, targets
+from accelift_codemod.following.held_outside import puts_elsewhere
 from accelift_codemod.following.onward import function_of
 from accelift_codemod.networks.methods import is_self
 
@@ -149,6 +150,10 @@ def _object(draft: Draft, statement: ast.stmt) -> ast.expr | None:
     if method is not None and method.name == "__call__":
         return call.func  # `track(loss.item())`
     func = draft.facts.resolver.set_once(call.func) or call.func  # `put = losses.append`
+    if isinstance(func, ast.Call) and func.args and resolver.qualified(func.func) == signatures.PARTIAL:
+        func = func.args[0]
+    if isinstance(func, ast.Name) and method is None and puts_elsewhere(draft, func):
+        return func
     return func.value if isinstance(func, ast.Attribute) else None
 
 
