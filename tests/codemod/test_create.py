@@ -338,6 +338,61 @@ def test_how_many_gpus_there_are_to_be(placed: str, test: str, cpu: str) -> None
     assert creation(text) == f"Accelerator({cpu}{SPLIT})"
 
 
+KEEPS_NUMBER = """\
+class Trainer:
+    def __init__(self, config, loader):
+        self.n = {number}
+        self.loader = loader
+        self.net = Net()
+        if self.n == 1:
+            self.net.cuda()
+        elif self.n > 1:
+            self.net = nn.DataParallel(self.net.cuda())
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def fit(self):
+        for x, y in self.loader:
+            x, y = self.placed(x), self.placed(y)
+            self.optimizer.zero_grad()
+            F.cross_entropy(self.net(x), y).backward()
+            self.optimizer.step()
+
+    def placed(self, x):
+        if self.n > 0:
+            out = {moved}
+        else:
+            out = {kept}
+        return out
+
+
+class Other:
+    def __init__(self, n):
+        self.n = n
+
+
+def main(args):
+    loader = DataLoader(data, batch_size=16)
+    Trainer(args, loader).fit()
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "moved", "before", "told"),
+    [
+        ("config.n", "x.cuda()", "", True),
+        ("config.n", "torch.autograd.Variable(x.cuda())", "", True),
+        ("config.n", "x.cuda()", "args.n = 2", False),  # what it is where the accelerator is made is not known
+        ("config.n * 2", "x.cuda()", "", False),
+    ],
+)
+def test_how_many_gpus_there_are_to_be_is_kept_by_an_object(number: str, moved: str, before: str, told: bool) -> None:
+    slots = dict.fromkeys(("model", "loader", "optimizer", "epochs", "loop", "move", "forward", "backward", "step"), "")
+    definitions = KEEPS_NUMBER.format(number=number, moved=moved, kept=moved.replace(".cuda()", ""))
+    option = '"--n", type=int, default=1'
+    text = converted(with_options("", option, definitions=definitions, before=before, after="main(args)", **slots))
+    assert ("cpu=args.n <= 0," in text) == told
+
+
 IF_CUDA = "model = Net()\nif args.cuda:\n    model.cuda()"
 MOVED_IF_CUDA = "if args.cuda:\n    x, y = x.cuda(), y.cuda()\n"
 

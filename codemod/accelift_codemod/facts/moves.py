@@ -18,6 +18,7 @@ from accelift_codemod.facts.tensor_types import type_names
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value
 
+_VARIABLE = "torch.autograd.Variable"
 # Methods after which a tensor is where it was.
 _OF_TENSORS = frozenset("to cuda cpu train eval parameters state_dict size dim detach float half".split())
 STAYS = frozenset(
@@ -236,7 +237,7 @@ class Moves:
                 if node.func.attr == "type" and any(type_names(self.resolver, a) for a in node.args):
                     break  # of a tensor of the CPU: `x.type(torch.FloatTensor)`
                 node = node.func.value
-            elif self.resolver.qualified(node.func) == "torch.autograd.Variable" and node.args:
+            elif self.resolver.qualified(node.func) == _VARIABLE and node.args:
                 node = node.args[0]
             else:
                 break
@@ -417,7 +418,7 @@ class Moves:
         for statement in choice.body if yes else choice.orelse:
             value = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
             parts = value.elts if isinstance(value, ast.Tuple) else [value]
-            moves = [self.of.get(part) for part in parts if isinstance(part, ast.Call)]
+            moves = [self._moved(part) for part in parts if part is not None]
             if len(moves) != len(parts) or any(move is None for move in moves):
                 return False
             moved |= {
@@ -425,6 +426,12 @@ class Moves:
             }
         asks = {n.id for n in walk(choice.test) if isinstance(n, ast.Name)}
         return not asks & moved and bool(asks)
+
+    def _moved(self, node: ast.expr) -> Move | None:
+        """The move that an expression is, perhaps in a Variable."""
+        if isinstance(node, ast.Call) and self.resolver.qualified(node.func) == _VARIABLE and node.args:
+            node = node.args[0]
+        return self.of.get(node) if isinstance(node, ast.Call) else None
 
     def _about_devices(self, test: ast.expr) -> bool:
         """Whether a test asks for an accelerator, directly or through variables, or tests a plain flag."""

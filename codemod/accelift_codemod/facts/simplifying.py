@@ -11,6 +11,7 @@ from functools import cached_property
 
 from accelift_codemod.facts import clipped, library
 from accelift_codemod.facts.certainty import Certainty
+from accelift_codemod.facts.classes import own_class
 from accelift_codemod.facts.command_line import CommandLine
 from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, asked, both, choose, either, negate
 from accelift_codemod.facts.index import Binding, How
@@ -93,7 +94,7 @@ class Conditions:
             given = self._given(node, depth)
             if given is not None:
                 return given
-        return self.atom(node)
+        return self._of_option(node) or self.atom(node)
 
     def atom(self, node: ast.expr, comparison: str = "", setting: bool = False) -> Condition:
         """An expression of the script, or its comparison with something, as a condition.
@@ -207,6 +208,21 @@ class Conditions:
         others = tuple(replace(o, opposite=o.text.replace(comparison, opposite)) for o in known.others)
         return replace(known, others=others, opposite=f"{self.segment(number)}{opposite}")
 
+    def _of_option(self, test: ast.expr) -> Condition | None:
+        """A comparison of a variable that surely holds an option, written with that, too: `self.gpus > 0`, where it is
+        `config.gpus`."""
+        if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not _is_plain(test):
+            return None
+        left, right = test.left, self.segment(test.comparators[0])
+        held = self._held(left) if isinstance(left, (ast.Name, ast.Attribute)) else None
+        if held is None or not self._is_option(held):
+            return None
+        comparison = self.segment(test).removeprefix(self.segment(left))
+        known = self._compared(held, comparison, f" {_OPPOSITES[type(test.ops[0])]} {right}")
+        if known is None:
+            return None
+        return replace(self.atom(test), key=known.key, others=(replace(known, others=()), *known.others))
+
     def _held(self, node: ast.Name | ast.Attribute) -> ast.expr | None:
         """The boolean expression that a variable certainly holds."""
         bindings: list[Binding]
@@ -256,11 +272,10 @@ class Conditions:
 
     def _is_option(self, node: ast.expr) -> bool:
         """Whether an expression is a command-line option that is never set again: each reading of it is the same."""
-        return (
-            isinstance(node, ast.Attribute)
-            and self.resolver.roles(node.value) == {Role.ARGUMENTS}
-            and not self._changes(node.attr)
-        )
+        if not isinstance(node, ast.Attribute) or self.resolver.roles(node.value) != {Role.ARGUMENTS}:
+            return False
+        changed = [b.node.value for b in self._changes(node.attr)]  # type: ignore[attr-defined]
+        return all(own_class(self.index, o) and Role.ARGUMENTS not in self.resolver.roles(o) for o in changed)
 
     def _handed_in(self, value: ast.expr) -> bool:
         """Whether what a variable or an attribute holds is a parameter, for which every call passes one condition."""
