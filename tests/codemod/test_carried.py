@@ -487,3 +487,19 @@ for t in range(4):
 def test_what_the_step_before_has_set_is_of_this_iteration(test: str, codes: list[str]) -> None:
     text = script(before="out = torch.zeros(16, 3)", move="", forward=STEPS.format(test=test))
     assert [code for code in findings(text) if code == "COLL-RANKFLOW"] == codes
+
+
+@pytest.mark.parametrize(
+    ("entry", "asked", "carries"),
+    [
+        ('nets[name]["loss"]', 'nets[name]["model"].train()', False),  # beside the network
+        ('nets[name]["rate"]', 'loss = loss * nets[name]["rate"]', True),
+        ("nets[name][key]", 'loss = loss * nets[name]["rate"]', True),  # which entry it is is not known
+    ],
+)
+def test_an_entry_beside_what_the_loss_is_computed_with_is_not_carried(entry: str, asked: str, carries: bool) -> None:
+    before = 'name, key = "a", str(3)\nnets = {"a": {"model": model, "loss": 0.0, "rate": 1.0}}'
+    forward = f'optimizer.zero_grad()\nloss = F.cross_entropy(nets[name]["model"](x), y)\n{asked}'
+    slots = {"before": before, "forward": forward, "batch_end": f"{entry} = loss.item()"}
+    assert (f"{entry} = {MEAN.format('loss')}" in converted(script(**slots))) == carries
+    assert {"TABLE-OWN", "COLL-RANKFLOW"}.isdisjoint(findings(script(**slots)))

@@ -532,3 +532,12 @@ def test_prepare_stands_behind_other_choices_that_are_commented_out(said: str, b
     prepare = "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)"
     order = f"{said}\n{prepare}" if behind else f"{prepare}\n{said}"
     assert f"{made}\n{order}\n" in converted(script(optimizer=f"{made}\n{said}"))
+
+
+@pytest.mark.parametrize("names", [("loader", "test_loader"), ("test_loader", "loader")])
+def test_loaders_that_move_nothing_are_prepared_as_they_are_written(names: tuple[str, str]) -> None:
+    loaders = "\n".join(f"{name} = DataLoader(data, batch_size=16)" for name in names)
+    tests = "for x, y in test_loader:\n    noise = x * 2\n    print(model(noise.to(device)).argmax(1).sum().item())"
+    text = converted(script(loader=loaders, move="noise = x * 2\nx, y = noise.to(device), y.to(device)", after=tests))
+    prepared = (f"{name} = accelerator.prepare_data_loader({name}, device_placement=False)" for name in names)
+    assert "\n".join(prepared) in text

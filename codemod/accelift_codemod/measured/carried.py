@@ -14,7 +14,7 @@ from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.layout.plain import is_plain_number
 from accelift_codemod.facts.scopes import COMPREHENSIONS
 from accelift_codemod.facts.tree import targets, walk, whole
-from accelift_codemod.following.keys import parts_asked
+from accelift_codemod.following.keys import Path, apart, parts_asked, read, stored
 from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.decisions import is_content
 from accelift_codemod.measured.numbers import contents, number_of
@@ -66,8 +66,8 @@ def carried(draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[
             ):
                 found.setdefault(name, {})[statement] = None
                 continue
-            read = (*loads(statement.value), *_tested(draft, node, statement))
-            more = [(n, late) for n in read if (n, late) not in seen]
+            asked = (*loads(statement.value), *_tested(draft, node, statement))
+            more = [(n, late) for n in asked if (n, late) not in seen]
             queue += more
             seen.update(more)
     return {name: list(statements) for name, statements in found.items()}
@@ -97,17 +97,18 @@ class _Parts:
 
     def changed(self, load: ast.Name, owner: Scope) -> Iterator[ast.Name]:
         """Where the numbers of the tensor in a variable are changed: `R.data = r`, `R[0] = r`, `R.fill_(r)`."""
-        for base in self._changed.get(load.id, ()):
-            if self.draft.facts.index.scope(base).owner(base.id) is owner:
+        for base, entry in self._changed.get(load.id, ()):
+            if self.draft.facts.index.scope(base).owner(base.id) is owner and not apart(entry, read(self.draft, load)):
                 yield base
 
     @cached_property
-    def _changed(self) -> dict[str, list[ast.Name]]:
-        found: dict[str, list[ast.Name]] = {}
+    def _changed(self) -> dict[str, list[tuple[ast.Name, Path]]]:
+        found: dict[str, list[tuple[ast.Name, Path]]] = {}
         for statement in (s for outer in self.node.body for s in walk(outer) if isinstance(s, _SETS)):
-            for base in map(whole, _changed(statement)):
+            for part in _changed(statement):
+                base = whole(part)
                 if isinstance(base, ast.Name):
-                    found.setdefault(base.id, []).append(base)
+                    found.setdefault(base.id, []).append((base, stored(part)))
         return found
 
     def _places(self) -> Iterator[tuple[ast.AST, ast.expr]]:

@@ -10,7 +10,7 @@ from accelift_codemod.blueprint import Group, Item
 from accelift_codemod.blueprint.containers import EACH
 from accelift_codemod.chance.noise import DRAWING
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role
+from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.freezing import settings
 from accelift_codemod.facts.objects import Loader
 from accelift_codemod.facts.values import key
@@ -123,7 +123,7 @@ for x, y in loader:
             given = ", ".join(targets[place] for place in places if not place.endswith(EACH))
             lines.append(f"{given} = {{accelerator}}.prepare({names})")
         lines += (_each(place, "prepare({})") for place in places if place.endswith(EACH))
-        for place, item in {place: i for i in apart for place in i.places}.items():
+        for place, item in {place: i for i in sorted(apart, key=_written) for place in i.places}.items():
             call = _call(draft, item)
             whole = f"{place} = {{accelerator}}.{call.format(place)}"
             lines.append(_each(place, call) if place.endswith(EACH) else whole)
@@ -235,6 +235,12 @@ def _source(group: Group) -> ast.Name | None:
         return None
     kept = item.places == tuple(map(ast.unparse, anchor.targets))
     return anchor.value if kept and isinstance(anchor.value, ast.Name) else None
+
+
+def _written(item: Item) -> tuple[int, int]:
+    """Where the variable of an object is bound: objects that are prepared one by one are in that order."""
+    bound = (position(b.node) for b in item.scope.bindings.get(item.name, ()))
+    return min(bound, default=position(item.statements[0]))
 
 
 def _call(draft: Draft, item: Item) -> str:

@@ -12,6 +12,7 @@ from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS, Function, Scope
 from accelift_codemod.facts.memo import kept, memoised
 from accelift_codemod.facts.tree import targets, walk
+from accelift_codemod.following.keys import apart, read, stored
 from accelift_codemod.following.onward import is_within, reached
 from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.carrying_objects import carried
@@ -313,9 +314,7 @@ def _is_elsewhere(draft: Draft, load: ast.Name, place: ast.expr) -> bool:
         return False
     if isinstance(part.ctx, ast.Store):
         return isinstance(index.parents[part], (ast.Assign, ast.AnnAssign))
-    keys = [one.slice for one in (part, place) if isinstance(one, ast.Subscript)]
-    names = [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
-    return len({*names}) == 2
+    return apart(stored(place), read(draft, load))
 
 
 def _has_part(draft: Draft, loop: BatchLoop, reads: list[ast.Name]) -> bool:
