@@ -610,3 +610,20 @@ def test_a_model_that_was_saved_whole_and_is_handed_on_by_itself_is_moved() -> N
     after = "look(model)\nlook(torch.load('a.pt'))"
     assert "    net.to(device)\n" in converted(script(definitions=look, after=after))
     assert "    net.to(device)\n" not in converted(script(definitions=look, after="look(model)"))
+
+
+@pytest.mark.parametrize(
+    ("moves", "left"),
+    [
+        ("enc.to(device), dec.to(device)", ""),
+        ("enc.to(device), other.to(device)", "enc, other.to(device)"),
+        ("enc.to(device), print(3)", "enc, accelerator.print(3)"),
+    ],
+)
+def test_moves_that_stand_side_by_side_go_with_their_statement(moves: str, left: str) -> None:
+    model = f"enc, dec, other = nn.Linear(8, 4), nn.Linear(4, 3), torch.zeros(3)\n{moves}"
+    optimizer = "optimizer = torch.optim.SGD([*enc.parameters(), *dec.parameters()], lr=0.1)"
+    forward = "optimizer.zero_grad()\nloss = F.cross_entropy(dec(enc(x)), y)"
+    after = converted(script(model=model, optimizer=optimizer, forward=forward)).splitlines()
+    assert moves not in after
+    assert [line for line in after if line.startswith("enc, ") and "=" not in line] == [left] * bool(left)

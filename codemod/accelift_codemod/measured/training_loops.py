@@ -228,9 +228,14 @@ class TrainingLoop:
         whole |= filled_whole(draft, node, self.local)
         summed = {edit.node for edit in self.made}
         said = said_inside(draft, self.loop, node, self.local - whole, summed)
-        ways = dict.fromkeys(places, "prints") | {name: how for name, (_, how) in (left_to | said).items()}
+        ways = {name: self._way(name) for name in places} | {name: how for name, (_, how) in (left_to | said).items()}
         seen = {name: read for name, (read, _) in said.items() if name not in self.scaled}
         return places | {name: read for name, read in seen.items() if not self.whole.get(name)}, ways
+
+    def _way(self, name: str) -> str:
+        """How it is shown what the loop adds up, as far as that can be told."""
+        told = said_after(self.draft, self.node, name, [])
+        return told[1] if told is not None else "keeps"
 
     # ---- of one variable
 

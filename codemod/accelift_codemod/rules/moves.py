@@ -222,6 +222,8 @@ for x, y in loader:
 
         if isinstance(statement, ast.Expr):
             parts = statement.value.elts if isinstance(statement.value, ast.Tuple) else [statement.value]
+            if statement.value not in parts and ends_cell(draft.facts, statement):
+                return []
             return [is_spelled_out(bare(part)) and part in calls for part in parts]
         found = []
         for target, value in assignments(statement):
