@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
-from scripts import added, findings, script
+from scripts import NO_LOOP, TRAINS, added, findings, script
 
 AVERAGED = "accelerator.batch_mean(loss.detach()).item()"
 KEEPER = """
@@ -316,3 +318,36 @@ def test_an_object_that_is_emptied_before_it_decides(first: str, epoch_end: str,
         epoch_end=epoch_end,
     )
     assert ("COLL-RANKFLOW" in findings(text)) is told
+
+
+PACE = """
+class Pace:
+    def __init__(self, optimizer):
+        self.optimizer, self.seen = optimizer, []
+
+    def __enter__(self):
+        return self
+
+    def add(self, value):
+        self.seen.append(value)
+
+    def __exit__(self, *error):
+        if sum(self.seen) < 3:
+            {}
+
+"""
+WITHIN = f"""
+def train(epoch):
+    with Pace(optimizer) as pace:
+{textwrap.indent(TRAINS, "    ")}            pace.add(loss.item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("does", "averages"),
+    [('self.optimizer.param_groups[0]["lr"] = 0.01', True), ("self.seen.clear()", False), ('print("low")', False)],
+)
+def test_an_object_decides_where_its_block_is_left(does: str, averages: bool) -> None:
+    slots = {**NO_LOOP, "epochs": "for epoch in range(2):", "epoch": "train(epoch)"}
+    lines = added(script(definitions=PACE.format(does) + WITHIN, **slots))
+    assert (f"pace.add({AVERAGED})" in lines) == averages

@@ -24,6 +24,7 @@ def decided(draft: Draft, loop: ast.AST, name: str, local: set[str]) -> Read | N
     starts: list[Read] = [n for a in given for n in walk(a) if isinstance(n, ast.Name) and n.id in local - {name}]
     others = reads_elsewhere(draft, loop, name)
     methods = dict.fromkeys(method for load in (*loads, *others) for _, method in _called(draft, load))
+    methods |= dict.fromkeys(_leaving(draft, loop, loads))
     return tested_in(draft, starts, _with_own(draft, methods)) if starts else None
 
 
@@ -35,6 +36,18 @@ def _called(draft: Draft, load: ast.expr) -> Iterator[tuple[ast.Call, Function]]
         method = draft.facts.resolver.callee(call)
         if isinstance(method, FUNCTIONS):
             yield call, method
+
+
+def _leaving(draft: Draft, loop: ast.AST, loads: list[ast.Name]) -> Iterator[Function]:
+    """The methods that a `with` around a loop runs behind it, of the object that a variable holds."""
+    around = [n for n in draft.facts.index.ancestors(loop) if isinstance(n, (ast.With, ast.AsyncWith))]
+    bound = {n for block in around for item in block.items if item.optional_vars for n in walk(item.optional_vars)}
+    for load in loads if bound else ():
+        if any(b.node in bound for b in draft.facts.resolver.bindings(load)):
+            methods = (
+                draft.facts.resolver.method(v.declaration, "__exit__") for v in draft.facts.resolver.values(load)
+            )
+            yield from filter(None, methods)
 
 
 def _with_own(draft: Draft, methods: dict[Function, None]) -> set[Function]:
