@@ -114,6 +114,27 @@ def test_a_name_that_something_needs_is_the_kind(use: str) -> None:
     assert "device = accelerator.device.type\n" in text
 
 
+@pytest.mark.parametrize(
+    ("use", "asked"),
+    [
+        ('fast = device == "cuda"', 'fast = device.type == "cuda"'),
+        ('if device != "cpu":\n    print(3)', 'if device.type != "cpu":\n    accelerator.print(3)'),
+        ('fast = device == "cuda"\nname = f"{device}.pt"', None),
+        ("fast = device == where", None),
+        ('fast = device == "cuda:0"', None),
+    ],
+)
+def test_a_name_that_is_a_device_but_where_its_kind_is_asked_for(use: str, asked: str | None) -> None:
+    text = converted(script(device=_CHOICE, setup='where = "cuda"', before=f"z = torch.zeros(3, device=device)\n{use}"))
+    assert ("device = accelerator.device\n" in text) == (asked is not None)
+    assert (asked or use) in text and ("device = accelerator.device.type\n" in text) == (asked is None)
+
+
+def test_the_name_of_a_gpu_with_a_number_is_no_kind() -> None:
+    use = 'z = torch.zeros(3, device=device)\nfast = device == "cuda"'
+    assert 'fast = device == "cuda"' in converted(script(device=_CHOICE.replace('"cuda"', '"cuda:0"'), before=use))
+
+
 _NAMED = '"cuda" if torch.cuda.is_available() else "cpu"'
 _SETTINGS = f"class Settings:\n    rate = 0.1\n    device = {_NAMED}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from accelift_codemod.devices.surviving import is_imported
 from accelift_codemod.draft import Draft
@@ -47,8 +47,9 @@ def take_devices(draft: Draft, reads: Iterable[ast.expr]) -> bool:
     return True
 
 
-def takes_device(draft: Draft, variable: DeviceVariable) -> bool:
-    """The same of a variable: not of one that other files or the fields of a class may hand to more."""
+def takes_device(draft: Draft, variable: DeviceVariable, apart: Collection[ast.expr] = ()) -> bool:
+    """The same of a variable, but for some reads: not of one that other files or the fields of a class may hand to
+    more."""
     wanted = variable.scope is not None and variable.scope.is_module and variable.name in draft.facts.wanted
     found: list[ast.expr] = []
     for binding in variable.bindings:
@@ -58,7 +59,7 @@ def takes_device(draft: Draft, variable: DeviceVariable) -> bool:
             return False
         found += reads
     inside = {n for s in variable.statements for n in walk(s)} if variable.whole else ()
-    return take_devices(draft, [read for read in found if read not in inside])
+    return take_devices(draft, [read for read in found if read not in inside and read not in apart])
 
 
 @kept

@@ -20,13 +20,30 @@ _PARTS = frozenset(
     "split rsplit partition rpartition index rindex find rfind replace removeprefix lstrip strip".split()
 )
 
+_EQUAL = (ast.Eq, ast.NotEq)
+_KINDS = frozenset({"cuda", "cpu", "mps", "xpu"})
+
 
 def of_variable(draft: Draft, variable: DeviceVariable, state: str) -> str:
     """The code for the device of a process in place of one that a variable has."""
     device = f"{state}.device"
     if not variable.is_string:
         return device
-    return device if takes_device(draft, variable) else _named(draft, _reads(draft, variable), device)
+    taken = takes_device(draft, variable) or kinds_asked(draft, variable)
+    return device if taken else _named(draft, _reads(draft, variable), device)
+
+
+def kinds_asked(draft: Draft, variable: DeviceVariable) -> list[ast.Name]:
+    """Where the name of a device is compared with a kind, `device == "cuda"`, if all others that read it take the
+    device: it is asked for its kind there alone."""
+    if not variable.is_string or variable.scope is None or draft.reach.asks is not None:
+        return []  # or it is still the name where the accelerator is made
+    reads = [n for n in _reads(draft, variable) if not draft.gone(n)]
+    compared = [n for n in reads if isinstance(n, ast.Name) and _is_compared(draft, n)]
+    asked = [n for n in compared if {*draft.facts.resolver.bindings(n)} <= {*variable.bindings}]
+    if not 0 < len(asked) < len(reads) or _is_numbered(draft, reads) or not takes_device(draft, variable, asked):
+        return []
+    return asked
 
 
 def of_binding(draft: Draft, variable: DeviceVariable, binding: Binding, state: str) -> str:
@@ -54,9 +71,19 @@ def _of_reads(draft: Draft, reads: Sequence[ast.Name], device: str) -> str:
 
 def _named(draft: Draft, reads: Sequence[ast.Name | ast.Attribute], device: str) -> str:
     """The name of a device: with its number, if something asks for that."""
+    return f"str({device})" if _is_numbered(draft, reads) and _is_taken_apart(draft, reads) else f"{device}.type"
+
+
+def _is_numbered(draft: Draft, reads: Sequence[ast.Name | ast.Attribute]) -> bool:
     known = [names(draft.facts.devices, read) for read in reads[:1]]
-    numbered = any(":" in name for found in known for name in found or ())
-    return f"str({device})" if numbered and _is_taken_apart(draft, reads) else f"{device}.type"
+    return any(":" in name for found in known for name in found or ())
+
+
+def _is_compared(draft: Draft, read: ast.expr) -> bool:
+    """Whether a read is compared with the kind of a device, and nothing else."""
+    test = draft.facts.index.parents[read]
+    equal = isinstance(test, ast.Compare) and test.left is read and all(isinstance(o, _EQUAL) for o in test.ops)
+    return equal and all(isinstance(c, ast.Constant) and c.value in _KINDS for c in test.comparators)  # type: ignore[attr-defined]
 
 
 def _reads(draft: Draft, variable: DeviceVariable) -> list[ast.Name | ast.Attribute]:

@@ -106,11 +106,13 @@ accelerator = Accelerator(
         if in_place and variable is not None:
             code = [creation, *kept_calls(draft, variable), *self._bound(draft, variable)]
             yield from self._swap(draft, variable, code, reason)
+            yield from self._kinds(draft, variable)
         elif (reach.follows_variable or reach.asks is not None) and variable is not None:
             if reach.asks is None:
                 yield from self._swap(draft, variable, kept_calls(draft, variable), reason)
             code = [creation, *self._bound(draft, variable)]
             yield draft.edit(_RULE, reach.block[reach.place], Operation.BEFORE, reason, "\n".join(code))
+            yield from self._kinds(draft, variable)
         else:
             where = reach.block[reach.place]
             yield draft.edit(_RULE, where, Operation.BEFORE, reason, creation)
@@ -310,6 +312,11 @@ accelerator = Accelerator(
         code = f"{_target(draft, variable)} = {self._device(draft, variable, state)}"
         return [code] if survives(draft, variable) else []
 
+    def _kinds(self, draft: Draft, variable: DeviceVariable) -> Iterator[Edit]:
+        """What is the device from now on is asked for its kind where its name was compared with one."""
+        for read in device_texts.kinds_asked(draft, variable):
+            yield draft.edit(_RULE, read, Operation.SURROUND, "the device has a kind, and is none", "{}.type")
+
     def _swap(self, draft: Draft, variable: DeviceVariable, code: list[str], reason: str) -> Iterator[Edit]:
         first, *rest = variable.statements
         if code:
@@ -321,6 +328,7 @@ accelerator = Accelerator(
         reason = "the device is that of the process"
         if is_given_back(draft, variable):
             return
+        yield from self._kinds(draft, variable)
         if variable.whole:
             bound = self._bound(draft, variable, state)
             code = [*kept_calls(draft, variable), *bound]
