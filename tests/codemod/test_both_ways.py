@@ -20,7 +20,7 @@ def several():
         return False
     return True
 """
-NEVER = ASKS.replace("    if not dist.is_initialized():\n        return False\n    return True", "    return False")
+NEVER = "def several():\n    return False\n"
 UTILS = f"""\
 import torch
 import torch.distributed as dist
@@ -85,7 +85,6 @@ def is_main():
 
 
 def reduced(loss):
-    size = world_size()
     return loss
 
 
@@ -558,13 +557,37 @@ def test_what_no_process_group_decides_stays(slots: dict[str, str]) -> None:
 )
 def test_an_arm_on_the_line_of_its_condition(line: str, left: str) -> None:
     folded = after(utils=UTILS.replace(ALONE, f"    {line}\n"))["utils.py"]
-    assert f"    size = world_size()\n    {left}\n\n\n" in folded and "all_reduce" not in folded
+    assert f"def reduced(loss):\n    {left}\n\n\n" in folded and "all_reduce" not in folded
 
 
 @pytest.mark.parametrize("line", ["if size > 9: return loss", "if size > 9: size = 4; return loss"])
 def test_an_arm_on_the_line_of_its_condition_that_is_never_run(line: str) -> None:
     folded = after(utils=UTILS.replace(ALONE, f"    {line}\n{ALONE}"))["utils.py"]
-    assert "    size = world_size()\n    return loss\n" in folded
+    assert "def reduced(loss):\n    return loss\n" in folded
+
+
+@pytest.mark.parametrize(
+    ("more", "kept"),
+    [
+        ("", False),
+        ("\n\ndef area(size):\n    return size * size\n", False),  # of another one
+        ("    # told\n    print(size)\n", True),
+        ("    size += 1\n", True),
+        ("    del size\n", True),
+        ("    told = lambda: size\n    print(told)\n", True),
+    ],
+)
+def test_a_number_of_processes_that_nothing_reads_goes(more: str, kept: bool) -> None:
+    told = "    size = world_size()\n"
+    utils = UTILS.replace(told, told + more).replace("if size < 2:", "if world_size() < 2:") if kept else UTILS + more
+    assert (told in after(utils=utils)["utils.py"]) == kept
+
+
+def test_what_does_more_than_to_give_a_number_is_called() -> None:
+    utils = UTILS.replace("    size = world_size()\n", "    size = shown()\n    size = world_size()\n")
+    shown = "def shown():\n    print('asked')\n    return 1\n"
+    folded = after(utils=f"{utils}\n\n{shown}")["utils.py"]
+    assert "    size = shown()\n    return loss\n" in folded
 
 
 # ---- notebooks

@@ -43,13 +43,13 @@ def unused(before: Facts, facts: Facts) -> Iterator[ast.stmt]:
     whole = _is_read_whole(facts)
     found = [
         *(() if whole else _options(facts, lost)),
-        *_variables(facts, lost, whole),
+        *_variables(facts, before, lost, whole),
         *_functions(facts, lost),
         *_empty(facts, before),
-        *_twice(facts),
     ]
     own = facts.tree.body[-1]
     yield from (s for s in found if facts.same_file(s, own) or _is_inside(facts, s))
+    yield from _twice(facts)
 
 
 def _is_inside(facts: Facts, statement: ast.stmt) -> bool:
@@ -83,16 +83,29 @@ def _options(facts: Facts, lost: set[str]) -> Iterator[ast.stmt]:
             yield statement
 
 
-def _variables(facts: Facts, lost: set[str], whole: bool) -> Iterator[ast.stmt]:
+def _variables(facts: Facts, before: Facts, lost: set[str], whole: bool) -> Iterator[ast.stmt]:
     """What sets variables, and attributes of the options."""
     for node in walk(facts.tree):
         target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
         option = isinstance(target, ast.Attribute) and Role.ARGUMENTS in facts.resolver.roles(target.value)
         name = target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else ""
-        if not isinstance(node, ast.Assign) or name not in lost or not _is_pure(facts.resolver, node.value):
+        if not isinstance(node, ast.Assign) or not name or not _is_pure(facts.resolver, node.value):
             continue
-        if isinstance(target, ast.Name) or (option and not whole):
+        lost_there = isinstance(target, ast.Name) and not whole and _is_lost_there(facts, before, target)
+        if lost_there or (name in lost and (isinstance(target, ast.Name) or (option and not whole))):
             yield node
+
+
+def _is_lost_there(facts: Facts, before: Facts, target: ast.Name) -> bool:
+    """Whether a variable of a function, where others have the name, too, is not read there any more."""
+    owner = facts.index.scope(target).owner(target.id)
+    if owner is None or not isinstance(owner.node, ast.FunctionDef) or facts.loads(owner, target.id):
+        return False
+    named, spelled = owner.node.name, [n for n in walk(owner.node) if isinstance(n, ast.Name) and n.id == target.id]
+    if any(isinstance(n.ctx, ast.Del) or isinstance(facts.index.parents[n], ast.AugAssign) for n in spelled):
+        return False
+    was = (s for s in before.index.scopes.values() if isinstance(s.node, ast.FunctionDef) and s.node.name == named)
+    return any(before.loads(scope, target.id) for scope in was)
 
 
 def _functions(facts: Facts, lost: set[str]) -> Iterator[ast.stmt]:
@@ -141,11 +154,21 @@ def _is_pure(resolver: Resolver, node: ast.expr) -> bool:
     """Whether an expression only computes something of variables, constants and the environment."""
     for part in walk(node):
         if isinstance(part, ast.Call):
-            if resolver.builtin(part.func) not in _PURE and resolver.qualified(part.func) not in _ASKED:
+            known = resolver.builtin(part.func) in _PURE or resolver.qualified(part.func) in _ASKED
+            if not known and not _gives_constant(resolver, part):
                 return False
         elif isinstance(part, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
             return False
     return True
+
+
+def _gives_constant(resolver: Resolver, call: ast.Call) -> bool:
+    """Whether a call does nothing but give a constant: `get_world_size()`, of which `return 1` is left."""
+    function = resolver.callee(call)
+    match function.body if isinstance(function, ast.FunctionDef) and not function.decorator_list else []:
+        case [ast.Return(value=ast.Constant())] | [ast.Expr(value=ast.Constant()), ast.Return(value=ast.Constant())]:
+            return True
+    return False
 
 
 def imports(
