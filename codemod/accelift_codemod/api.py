@@ -192,8 +192,11 @@ def _alone(script: FileResult, options: Options) -> FileResult:
     return guarded(script.path, work, options.time_limit).light()
 
 
-def _sparing(script: FileResult, options: Options, spared: frozenset[tuple[str, str]]) -> FileResult | None:
-    """What becomes of a script if the loops of some functions stay as they are; None if that does not do."""
+def _sparing(
+    script: FileResult, options: Options, spared: frozenset[tuple[str, str]], apart: bool
+) -> FileResult | None:
+    """What becomes of a script if the loops of some functions stay as they are, and classes are `apart`; None if that
+    does not do."""
 
     def work() -> FileResult:
         from accelift_codemod import conversion
@@ -201,7 +204,7 @@ def _sparing(script: FileResult, options: Options, spared: frozenset[tuple[str, 
         path = Path(script.path)
 
         def convert(source: Source) -> FileResult:
-            return conversion.convert_sparing(source, path, options, spared) or FileResult(script.path)
+            return conversion.convert_sparing(source, path, options, spared, apart) or FileResult(script.path)
 
         return conversion.of_code(read_bytes(path), script.path, options, convert)
 

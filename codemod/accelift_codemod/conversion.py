@@ -76,9 +76,10 @@ def _listening(result: FileResult, options: Options) -> FileResult:
 
 
 def convert_sparing(
-    source: Source, path: Path, options: Options, spared: frozenset[tuple[str, str]]
+    source: Source, path: Path, options: Options, spared: frozenset[tuple[str, str]], apart: bool = False
 ) -> FileResult | None:
     """The conversion of a script in which the loops of some globals of its files stay as they are; None if it fails.
+    Classes among them that do not train stay without an accelerator if they are `apart`.
 
     Raises:
         BadSource: it does not parse.
@@ -88,7 +89,7 @@ def convert_sparing(
     except CannotLink:
         return None
     if program is not None:
-        result = convert_program(program, options, spared)
+        result = convert_program(program, options, spared, apart=apart)
     else:
         real = str(path.resolve())
         result = convert_alone(source, options, path, frozenset(name for where, name in spared if where == real))
@@ -245,6 +246,7 @@ def convert_program(
     spared: frozenset[tuple[str, str]] = frozenset(),
     taken: Single | None = None,
     seen: list[Facts] | None = None,
+    apart: bool = False,
 ) -> FileResult:
     """Convert a script and the project files that it imports. Nothing is written.
 
@@ -254,13 +256,14 @@ def convert_program(
         spared: functions whose loops stay as they are, by file and name.
         taken: what the program is made of, if its own distribution is taken out.
         seen: is given the facts.
+        apart: whether the spared classes that do not train are not followed.
     """
     if not program.mentions(*_TRAINS):
         return convert_source(program.entry.source, options)
     names = frozenset(unit.marked(name) for unit in program.units for path, name in spared if path == str(unit.path))
 
     def work(wanted: frozenset[Global], by_state: bool = False) -> Attempt:
-        return _convert_program(program, options, wanted, names, taken, seen, by_state)
+        return _convert_program(program, options, wanted, names, taken, seen, by_state, apart)
 
     return sparing(work, partial(work, by_state=True))
 
@@ -273,8 +276,9 @@ def _convert_program(
     taken: Single | None,
     seen: list[Facts] | None,
     by_state: bool,
+    apart: bool,
 ) -> Attempt:
-    facts = Facts(program, settings.roles(program.entry.path))
+    facts = Facts(program, settings.roles(program.entry.path), apart=spared if apart else frozenset())
     read = {unit: {*unit.run_alone, *(name for path, name in wanted if path == unit.path)} for unit in program.units}
     facts.wanted = frozenset(unit.marked(name) for unit, names in read.items() for name in names)
     facts.spared, facts.by_state = spared, by_state

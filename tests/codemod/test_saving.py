@@ -668,3 +668,26 @@ def test_a_checkpoint_of_another_run_is_not_waited_for(around: str, waits: bool)
     after = f'model.load_state_dict(torch.load("m.pt"))\n{again}'
     body = f"{around}{indent(after, '    ')}" if around else after
     assert ("wait_for_everyone" in converted(script(after=body))) == waits
+
+
+@pytest.mark.parametrize(
+    ("save", "after", "guarded"),
+    [
+        ('torch.save(net.state_dict(), "m.pt")', "", True),
+        ('torch.save({"net": net.state_dict(), "n": 1}, "m.pt")', "", True),
+        ('torch.save(3, "n.pt")', "", False),  # no checkpoint: it may be read before training
+        ('torch.save(net.state_dict(), "m.pt")', "torch.load('m.pt')", False),  # nothing would wait for the file there
+        ('torch.save(net.state_dict(), "m.pt")', "torch.load('m.json')", True),
+    ],
+)
+def test_a_class_whose_attributes_are_not_followed_saves_once(save: str, after: str, guarded: bool) -> None:
+    lines = f"class Keeper:\n    def keep(self, net):\n        {save}\n        {after or 'pass'}"
+    slots = {
+        "imports": "import sys",
+        "definitions": lines,
+        "before": "keeper = Keeper()\nsetattr(keeper, sys.argv[1], 1)",
+        "epoch_end": "keeper.keep(model)",
+    }
+    text = script(**slots)
+    assert (f"        if accelerator.is_main_process:\n            {save}\n" in converted(text)) is guarded
+    assert ("SAVE-RACE" in findings(text)) is not guarded

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from projects import ENGINE, HEAD, MODEL, outputs, write
+from projects import ENGINE, HEAD, MODEL, outputs, reason, write
 
 SAVES = """\
 import torch
@@ -172,3 +172,73 @@ def test_scripts_call_a_function_as_before_though_one_might_do_with_less(folder:
     found = outputs("one.py", "two.py")
     assert "def train(model, loader, optimizer, use_cuda, accelerator):" in found["engine.py"]
     assert "optimizer, torch.cuda.is_available(), accelerator)" in found["one.py"]
+
+
+KEEPS = """\
+import torch
+
+
+class Keeper:
+    def __init__(self, path="model.pt"):
+        self.path = path
+        self.seen = 0
+
+    def __call__(self, model):
+        self.seen += 1
+        self.keep(model)
+{more}
+    def keep(self, model):
+        torch.save(model.state_dict(), self.path)
+"""
+KEPT = """\
+    def keep(self, model):
+        if PartialState().is_main_process:
+            torch.save(model.state_dict(), self.path)
+"""
+LOADS = """
+    def load(self, model):
+        model.load_state_dict(torch.load(self.path))
+"""
+LOGS = """
+    def log(self):
+        torch.save([self.seen], "seen.pt")
+"""
+
+
+def _keeping(other: str, more: str = "", call: str = "keeper(model)") -> dict[str, str]:
+    lines = f"    keeper = Keeper()\n    {call}\n"
+    one = IN_MAIN.replace("from utils import save", "from utils import Keeper").replace(FINISHES, "")
+    one = one.replace("    finish(model)\n", lines)
+    return {"one.py": one, "two.py": other, "utils.py": KEEPS.format(more=more), "engine.py": ENGINE, "model.py": MODEL}
+
+
+@pytest.mark.parametrize(
+    ("other", "constructor"),
+    [
+        ("from utils import Keeper\n\nKeeper()(print)\n", "def __init__(self, path="),
+        ("from utils import torch\n\nprint(torch)\n", "def __init__(self, accelerator, path="),
+    ],
+)
+def test_a_class_whose_objects_another_script_makes_asks_for_the_state(
+    folder: Path, other: str, constructor: str
+) -> None:
+    write(_keeping(other))
+    texts = outputs("one.py", "two.py")
+    asks = "accelerator" not in constructor
+    assert constructor in texts["utils.py"]
+    assert (KEPT in texts["utils.py"]) is asks
+    assert ("    keeper(accelerator.unwrap_model(model))\n" in texts["one.py"]) is asks
+
+
+@pytest.mark.parametrize(
+    ("more", "call"),
+    [
+        (LOADS, "keeper(model)\n    keeper.load(model)"),  # it would have to wait for the file
+        (LOGS, "keeper(model)\n    keeper.log()"),  # no checkpoint: who knows when it is read
+    ],
+)
+def test_a_class_that_another_script_uses_and_that_cannot_do_without_the_accelerator(
+    folder: Path, more: str, call: str
+) -> None:
+    write(_keeping("from utils import Keeper\n\nKeeper()(print)\n", more, call))
+    assert reason("one.py") == ("SHARED-FILE", "the conversion changes Keeper in utils.py, which two.py uses, too")

@@ -61,7 +61,11 @@ class Facts:
     """
 
     def __init__(
-        self, source: Source | Program, known: Mapping[str, Role] | None = None, case: int | None = None
+        self,
+        source: Source | Program,
+        known: Mapping[str, Role] | None = None,
+        case: int | None = None,
+        apart: frozenset[str] = frozenset(),
     ) -> None:
         self.source = source
         self.known: Mapping[str, Role] = known or {}
@@ -69,6 +73,7 @@ class Facts:
         self.stateless = False  # whether no code may ask for the state of the processes instead of the accelerator
         self.wanted: frozenset[str] = frozenset()  # globals that files take which are no part of the program
         self.spared: frozenset[str] = frozenset()  # and those whose loops stay as they are, for these files
+        self.apart = apart  # and the classes that are only followed if they train, as these files make objects of them
         self.by_state = False  # whether the globals that files take ask for the state of the processes, and stay
         self.written = Index.of(source.tree)
         self.spawned = spawned.find(self.written)
@@ -88,7 +93,7 @@ class Facts:
         direct = Index(self.flat.tree) if self.flat.originals else direct
         barred = frozenset[ast.AST]()
         while True:
-            self.instances = instances.find(direct, barred, self.flat.modules)
+            self.instances = instances.find(direct, barred, self.flat.modules, apart)
             self.tree = self.instances.tree
             self.index = self.instances.index
             found = self.instances
@@ -101,7 +106,7 @@ class Facts:
     def assuming(self, loader: str) -> Facts:
         """These facts, if a library function gives a DataLoader."""
         case = self.choices.cases.index(self.case) if self.case in self.choices.cases else None
-        facts = Facts(self.source, {**self.known, loader: Role.LOADER}, case)
+        facts = Facts(self.source, {**self.known, loader: Role.LOADER}, case, self.apart)
         facts.assumed = self.assumed | {loader}
         facts.stateless, facts.wanted, facts.spared = self.stateless, self.wanted, self.spared
         facts.by_state = self.by_state
@@ -113,7 +118,7 @@ class Facts:
         unknown = self.choices.functions or self.choices.classes & self.instances.unknown.keys()
         if self.case is not self.choices.whole or not unknown:
             return []
-        found = [Facts(self.source, self.known, number) for number in range(len(self.choices.cases))]
+        found = [Facts(self.source, self.known, number, self.apart) for number in range(len(self.choices.cases))]
         for facts in found:
             facts.wanted, facts.spared, facts.by_state = self.wanted, self.spared, self.by_state
         return found

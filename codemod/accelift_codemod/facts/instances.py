@@ -44,13 +44,18 @@ class Instances:
     called: dict[ast.AST, list[Function]] = field(default_factory=dict)  # `callback(self)`: functions that it keeps
 
 
-def find(index: Index, barred: Set[ast.AST] = frozenset(), modules: Set[str] = frozenset()) -> Instances:
+def find(
+    index: Index, barred: Set[ast.AST] = frozenset(), modules: Set[str] = frozenset(), apart: Set[str] = frozenset()
+) -> Instances:
     """The tree of a script with the attributes of the classes that train as variables, where they can be.
 
-    `barred` are attributes that may not be set outside of their class, `modules` the classes that are modules.
+    `barred` are attributes that may not be set outside of their class, `modules` the classes that are modules, `apart`
+    those that are only followed if they train.
     """
     found = Instances(index.tree, index)
-    classes = trainers(index) | keepers(index)
+    training = trainers(index)
+    left = {cls for cls in index.classes if cls.name in apart} - training
+    classes = (training | keepers(index)) - left
     while classes:
         rest = {found.originals.get(c, c): c for c in found.index.classes if c not in found.followed}
         known = Known(_copies(found, barred), modules, found.followed, found.asked)
@@ -60,7 +65,7 @@ def find(index: Index, barred: Set[ast.AST] = frozenset(), modules: Set[str] = f
         found.unknown = {cls.name: reason for cls, reason in reasons.items() if reason is not None}
         wanted = {w for c in candidates for w in c.wanted}
         new = [c for c in candidates if reasons[c.cls] is None]
-        more = {found.originals.get(w, w) for w in wanted} - classes
+        more = {found.originals.get(w, w) for w in wanted} - classes - left
         if new:
             found = _with(found, new)
         if not more and not wanted & {c.cls for c in new}:

@@ -20,6 +20,7 @@ _Alone = Callable[[FileResult], FileResult]
 _Sparing = Callable[..., FileResult | None]
 _Global = tuple[str, str]
 _NAMED = 3  # files that a message names
+_RACES = frozenset({"SAVE-RACE", "READ-EARLY"})  # what several processes do to one file
 
 
 def settle(results: Sequence[FileResult], alone: _Alone, sparing: _Sparing) -> list[FileResult]:
@@ -32,7 +33,7 @@ def settle(results: Sequence[FileResult], alone: _Alone, sparing: _Sparing) -> l
         results: what became of each script.
         alone: converts a script, leaving other files as they are.
         sparing: converts a script, leaving the loops of some functions (`spared`, by file and name) as they are, and
-            gives None if it cannot.
+            some classes without an accelerator (`apart`), and gives None if it cannot.
     """
     if not any(r.members or r.sharers for r in results):
         return list(results)
@@ -127,8 +128,10 @@ class _Settlement:
         if spared == before:
             return None
         self.spared[real] = spared
-        result = self.sparing(script, spared=spared)
-        ways = (way for way in (result, result.otherwise if result is not None else None) if way is not None)
+        results = (self.sparing(script, spared=spared, apart=apart) for apart in (False, True))
+        ways = (
+            way for result in results if result is not None for way in (result, result.otherwise) if way is not None
+        )
         ways = (w for w in ways if any(w.changes.get(name) != script.changes.get(name) for name in spared - before))
         fits = (way for way in ways if not self._changes_others(way) and not _errors(way) - _errors(script))
         return next(fits, None)
@@ -247,7 +250,8 @@ def _instead(script: FileResult, alone: Callable[[FileResult], FileResult], mess
 def _errors(script: FileResult) -> set[str]:
     """What is wrong with a script's conversion, and its files."""
     plans = [result.plan for result in (script, *script.members) if result.plan is not None]
-    return {finding.code for plan in plans for finding in plan.findings if finding.severity is Severity.ERROR}
+    found = (finding for plan in plans for finding in plan.findings)
+    return {finding.code for finding in found if finding.severity is Severity.ERROR or finding.code in _RACES}
 
 
 def _with(script: FileResult, real: str, version: FileResult) -> FileResult:

@@ -17,6 +17,7 @@ from accelift_codemod.reach import states
 from accelift_codemod.rules import Rule
 
 _RULE = "SAVE"
+_ONCE = "one process writes the checkpoint, not all of them"
 _WRITE = (library.SIDE_EFFECTS - library.HARMLESS_EVERYWHERE) | {"torch.save", "torch.serialization.save"}
 # Libraries of which it is known what they write.
 _KNOWN = {"torch", "torchvision", "transformers", "numpy", "wandb", "mlflow", "accelerate", "accelift"} | (
@@ -56,13 +57,7 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
                     continue
                 if draft.facts.unfollowed(call) is not None:
                     saves.append(call)
-                    yield draft.finding(
-                        "SAVE-RACE",
-                        Severity.WARNING,
-                        call,
-                        "every process saves this file, for the accelerator does not reach methods of classes yet",
-                        "save it under `if accelerator.is_main_process:`, with the accelerator passed to the class",
-                    )
+                    yield self._save_unfollowed(draft, call)
                     continue
                 if not draft.after_training(call) and not self._is_checkpoint(draft, call):
                     yield draft.finding(
@@ -251,8 +246,30 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
         )
         return any(isinstance(function, ast.Attribute) and function.attr == "open" for function in functions)
 
+    def _save_unfollowed(self, draft: Draft, call: ast.Call) -> Edit | Finding:
+        """What becomes of a call in a class that cannot keep the accelerator: the state of the processes may do."""
+        finding = draft.finding(
+            "SAVE-RACE",
+            Severity.WARNING,
+            call,
+            "every process saves this file, for the accelerator does not reach methods of classes yet",
+            "save it under `if accelerator.is_main_process:`, with the accelerator passed to the class",
+        )
+        statement = draft.facts.index.statement(call)
+        plain = isinstance(statement, ast.Expr) and statement.value is call and draft.collective(statement) is None
+        if not plain or draft.guarded(call) or not self._is_checkpoint(draft, call) or self._read_apart(draft, call):
+            return finding
+        header = "if {accelerator}.is_main_process:"
+        return draft.edit(_RULE, statement, Operation.ENCLOSE, _ONCE, header, need=Need.WEAK, otherwise=finding)
+
+    def _read_apart(self, draft: Draft, save: ast.Call) -> bool:
+        """Whether a class that cannot keep the accelerator may load what is saved: nothing would wait for the file."""
+        resolver = draft.facts.resolver
+        loads = (c for c in draft.calls if resolver.qualified(c.func) == "torch.load")
+        reads = [resolver.argument(c, 0, "f") for c in loads if draft.facts.unfollowed(c) is not None]
+        return not all(paths.apart(resolver, read, resolver.argument(save, 1, "f")) for read in reads)
+
     def _save(self, draft: Draft, call: ast.Call) -> Iterator[Edit | Finding]:
-        reason = "one process writes the checkpoint, not all of them"
         plain = len(call.args) + len(call.keywords) == 2 and all(k.arg in ("f", "obj") for k in call.keywords)
         statement = draft.facts.index.statement(call)
         guarded = draft.guarded(call)
@@ -260,7 +277,7 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
             return
         as_it_is = plain and not self._opens(draft, call) and not states.stays(draft, call)
         if guarded or as_it_is or not isinstance(statement, ast.Expr):
-            yield draft.edit(_RULE, call.func, Operation.BECOME, reason, "{accelerator}.save", need=Need.STRONG)
+            yield draft.edit(_RULE, call.func, Operation.BECOME, _ONCE, "{accelerator}.save", need=Need.STRONG)
         elif draft.collective(statement) is not None:
             yield draft.finding(
                 "COLL-MAIN",
@@ -274,7 +291,7 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
                 _RULE,
                 statement,
                 Operation.ENCLOSE,
-                reason,
+                _ONCE,
                 "if {accelerator}.is_main_process:",
                 need=Need.STRONG,
             )
