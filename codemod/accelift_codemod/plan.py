@@ -58,8 +58,8 @@ class Operation(str, Enum):
     positional argument at `place`.
     Parts: KEYWORD renames or replaces a keyword argument, PARAMETER a parameter, with its annotation and
     default, by `code`; ADD_PARAMETER gives a function one more, at `place`; DROP_ARGUMENT
-    removes the argument that an expression is from its call, or the one at `place` of a call (of a literal, which has
-    no address), DROP_PARAMETER a parameter, DROP_NAME a name from an import.
+    removes the argument that an expression is from its call, or the one at `place` of a call (of a literal or an
+    f-string, which has no address), DROP_PARAMETER a parameter, DROP_NAME a name from an import.
     TEST replaces the test of an `if` or `while`.
     Statements: UNPAIR takes out of `x, y = x, f(y)` what is set to itself when its parts are edited; DROP removes it,
     SWAP puts `code` in its place, BEFORE and AFTER put `code` next to it, ENCLOSE puts

@@ -541,12 +541,24 @@ def test_a_choice_stays_that_does_or_says_more(legacy: str) -> None:
             "train(loader, ('cu' 'da'), model, optimizer)",
             "loader, model, optimizer",
         ),
+        (
+            "loader, device, model, optimizer",
+            "train(loader, f'cuda:{len([])}', model, optimizer)",
+            "loader, model, optimizer",
+        ),
     ],
 )
 def test_a_parameter_goes_whose_argument_is_written_out(signature: str, call: str, left: str) -> None:
     moves = "        x, y = x.to(device), y.to(device)\n"
     output = converted(parameter(signature, call, moves))
     assert f"train({left}, accelerator" in output and "device" not in output.partition("train(")[2].partition(":")[0]
+
+
+@pytest.mark.parametrize("given", ["'cuda:0'", "f'cuda:{len([])}'"])
+def test_what_an_argument_would_become_goes_with_it(given: str) -> None:
+    makes = "def make(n, device='cuda'):\n    return Net().to(device)"
+    output = converted(script(definitions=makes, model=f"model = make(3, {given})"))
+    assert "def make(n):\n    return Net()\n" in output and "model = make(3)\n" in output
 
 
 def test_one_stays_beside_a_literal() -> None:
