@@ -150,7 +150,7 @@ def test_objects_whose_attributes_may_be_anything(slots: dict[str, str], code: s
         (
             f"optimizer = Warm({SGD}, 10)",
             [
-                "self.optimizer = accelerator.prepare(self.optimizer)\nself.steps",
+                "self.optimizer = accelerator.prepare(optimizer)\nself.steps",
                 f"Warm({SGD}, 10)\nmodel, loader = accelerator.prepare(model, loader)",
             ],
         ),

@@ -230,7 +230,7 @@ def test_what_else_the_body_of_a_class_sets(now: str, folder: str, more: str) ->
     ("path", "codes"), [("'a.npy'", []), ("f'{time.time()}.npy'", ["NAME-OWN"]), ("folder + '/a.npy'", ["NAME-OWN"])]
 )
 def test_what_is_written_is_no_name(path: str, codes: list[str]) -> None:
-    write = f"done = [np.save({path}, np.random.rand(3)) for _ in range(2)]"
+    write = f"print([np.save({path}, np.random.rand(3)) for _ in range(2)])"
     assert found("folder = f'runs/{time.time()}'", before=write) == codes
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from accelift_codemod.facts.computing import only_computes
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.resolve import Resolver
@@ -44,9 +45,12 @@ def keeps(resolver: Resolver, method: Function, parameter: str, seen: frozenset[
 
 
 def only_works(resolver: Resolver, statement: ast.stmt) -> bool:
-    """Whether a statement calls a method of an object that is followed, which keeps nothing of a batch."""
+    """Whether a statement calls a method that leaves its object as it is, or one of an object that is followed, which
+    keeps nothing of a batch."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     method = resolver.callee(call) if isinstance(call, ast.Call) else None
+    if isinstance(call, ast.Call) and only_computes(resolver, call):
+        return True
     return isinstance(method, FUNCTIONS) and resolver.is_method(method) and not resolver.kept(method, data=True)
 
 
