@@ -554,7 +554,7 @@ def test_a_parameter_goes_whose_argument_is_written_out(signature: str, call: st
     assert f"train({left}, accelerator" in output and "device" not in output.partition("train(")[2].partition(":")[0]
 
 
-@pytest.mark.parametrize("given", ["'cuda:0'", "f'cuda:{len([])}'"])
+@pytest.mark.parametrize("given", ["'cuda:0'", "f'cuda:{len([])}'", "'cuda:%d' % len([])"])
 def test_what_an_argument_would_become_goes_with_it(given: str) -> None:
     makes = "def make(n, device='cuda'):\n    return Net().to(device)"
     output = converted(script(definitions=makes, model=f"model = make(3, {given})"))

@@ -42,11 +42,12 @@ def dropped(draft: Draft, rule: str, is_pure: Callable[[ast.expr], bool]) -> Ite
 
 def _without(draft: Draft, rule: str, call: ast.Call, argument: ast.expr) -> Edit:
     """The edit that takes an argument out of a call: by its place where it is a literal, or an f-string."""
+    exchanged = [e for e in draft.edits_at(call) if e.operation in (Operation.ARGUMENT, Operation.SURROUND)]
+    for other in (*draft.edits_at(argument), *exchanged):
+        if other.node is argument or (other.place is not None and call.args[other.place] is argument):
+            draft.remove(other)  # what it becomes goes, too
     if not isinstance(argument, (ast.Constant, ast.JoinedStr)):
         return draft.edit(rule, argument, Operation.DROP_ARGUMENT, _UNREAD)
-    for other in [e for e in draft.edits_at(call) if e.operation in (Operation.ARGUMENT, Operation.SURROUND)]:
-        if other.place is not None and call.args[other.place] is argument:
-            draft.remove(other)  # what it becomes goes, too
     place = [part.value if isinstance(part, ast.keyword) else part for part in given(call)].index(argument)
     return draft.edit(rule, call, Operation.DROP_ARGUMENT, _UNREAD, place=place)
 
