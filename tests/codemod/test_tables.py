@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import REBOUND, converted, findings, lifted, script
+from scripts import REBOUND, converted, findings, lifted, script, severities
 
 ZERO = "optimizer.zero_grad()\nout = model(x)\n"
 CENTRES = {
@@ -286,6 +286,34 @@ PUT = f"{ZERO}pool.put(x)\nold = pool.sample()\nloss = model(old).mean()"
 def test_objects_that_give_back_earlier_samples(pool: dict[str, str], slots: dict[str, str], told: bool) -> None:
     text = script(definitions=POOL.format(**FILLED | pool), **slots)
     assert ("TABLE-OWN" in findings(text)) == told
+
+
+RUNS = """\
+class Runs:
+    def __init__(self):
+        self.mean, self.rows = 0.0, []
+
+    def update(self, rows):
+        {put}
+
+    def __call__(self, rows):
+        return rows - {given}"""
+
+
+@pytest.mark.parametrize(
+    ("put", "given", "told"),
+    [
+        ("self.mean += 0.1 * (rows.mean(0) - self.mean)", "self.mean", ["warning"]),
+        ("mean = rows.mean(0)\n        self.mean = 0.9 * self.mean + 0.1 * mean", "self.mean", ["warning"]),
+        ("self.rows += [rows]", "self.rows[0]", ["note"]),
+        ("self.rows = self.rows + [rows]", "self.rows[0]", ["note"]),
+        ("self.mean += 0.1 * (rows.mean(0) - self.mean)", "1", []),
+    ],
+)
+def test_what_runs_on_with_each_batch_is_no_draw_of_samples(put: str, given: str, told: list[str]) -> None:
+    forward = f"{ZERO}runs.update(x)\nx = runs(x)\nloss = F.cross_entropy(model(x), y)"
+    text = script(definitions=RUNS.format(put=put, given=given), before="runs = Runs()", forward=forward)
+    assert severities(text, "TABLE-OWN") == told
 
 
 @pytest.mark.parametrize(

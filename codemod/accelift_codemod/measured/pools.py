@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop
+from accelift_codemod.facts import BatchLoop, How
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.keeping import PUTS
@@ -19,16 +19,16 @@ _ROUNDS = 3  # the nodes of a method do not come in the order in which they run
 _Call = tuple[ast.Call, ast.Name, Function]
 
 
-def pooled(draft: Draft, loop: BatchLoop) -> Iterator[tuple[ast.Call, ast.Name]]:
+def pooled(draft: Draft, loop: BatchLoop) -> Iterator[tuple[ast.Call, ast.Name, bool]]:
     """The calls that put samples of a loop's batches into an object, of which later losses are computed with what it
-    gives back; and the object."""
+    gives back; the object, and whether that are no samples, but numbers which go on with each batch: a running mean."""
     calls = list(_calls(draft, loop))
     for call, owner, method in calls:
         given = draft.facts.resolver.bind(call, method) or {}
         kept = _kept(draft, method, {n for n, a in given.items() if draft.facts.by_hand.of_batch(a)})
         for other, same, asked in calls if kept else ():
             if same.id == owner.id and kept & _gives(draft, asked) and _has_part(draft, loop, other):
-                yield call, owner
+                yield call, owner, _mixes(draft, method, kept & _gives(draft, asked))
                 break
 
 
@@ -65,10 +65,27 @@ def _kept(draft: Draft, method: Function, given: set[str]) -> set[str]:
     return {name for name in found - {""} if not _empties(draft, cls, name)}
 
 
+def _mixes(draft: Draft, method: Function, names: set[str]) -> bool:
+    """Whether a method computes attributes of its object from what they were: `self.mean += rate * (x - self.mean)`."""
+    lists = {b.name for name in names for b in draft.facts.index.attribute_bindings.get(name, []) if _is_list(b.value)}
+    for node in own_nodes(*method.body):
+        if not isinstance(node, (ast.Assign, ast.AugAssign)):
+            continue
+        own = _attributes(node.value) if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) else set()
+        places = {attribute(target) for target in targets(node) if isinstance(target, ast.Attribute)} & names - lists
+        if places if isinstance(node, ast.AugAssign) else places & own:
+            return True
+    return False
+
+
+def _is_list(node: ast.expr | None) -> bool:
+    return isinstance(node, (ast.List, ast.ListComp)) or (isinstance(node, ast.Call) and not node.args)
+
+
 def _empties(draft: Draft, cls: ast.ClassDef | None, name: str) -> bool:
     """Whether a method of a class, but its constructor, may empty an attribute."""
     cleared = any(attribute(c.func) == name for c in draft.facts.index.methods.get("clear", []))
-    bound = [b for b in draft.facts.index.attribute_bindings.get(name, []) if b.value is not None]
+    bound = [b for b in draft.facts.index.attribute_bindings.get(name, []) if b.value and b.how is not How.AUGMENT]
     values = [b.value for b in bound if draft.facts.index.enclosing_class(b.node) is cls and _is_later(draft, b.node)]
     return cleared or any(value is not None and name not in _attributes(value) for value in values)
 

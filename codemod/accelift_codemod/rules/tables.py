@@ -76,18 +76,30 @@ class Tables(Rule):
                     "write what all processes have: gather the values and the indices by accelerator.gather",
                 )
 
-            for call, owner in pooled(draft, loop):
+            for call, owner, mixes in pooled(draft, loop):
                 if owner.id not in seen and call not in carried(draft, loop):  # which keeps a number, and is told of
                     seen.add(owner.id)
-                    yield draft.finding(
-                        "TABLE-OWN",
-                        Severity.NOTE,
-                        call,
-                        f"`{draft.facts.segment(owner)}` keeps samples of the process's own share of the batch, and a "
-                        "later loss is computed with what it gives back: every process would have other samples there",
-                        "accept it as another draw of samples, or give it what all processes have: "
-                        "accelerator.gather(...)",
-                    )
+                    yield self._runs(draft, call, owner) if mixes else self._pools(draft, call, owner)
+
+    def _pools(self, draft: Draft, call: ast.Call, owner: ast.Name) -> Finding:
+        return draft.finding(
+            "TABLE-OWN",
+            Severity.NOTE,
+            call,
+            f"`{draft.facts.segment(owner)}` keeps samples of the process's own share of the batch, and a later loss "
+            "is computed with what it gives back: every process would have other samples there",
+            "accept it as another draw of samples, or give it what all processes have: accelerator.gather(...)",
+        )
+
+    def _runs(self, draft: Draft, call: ast.Call, owner: ast.Name) -> Finding:
+        return draft.finding(
+            "TABLE-OWN",
+            Severity.WARNING,
+            call,
+            f"`{draft.facts.segment(owner)}` goes on with what is in the process's own share of the batch, and a later "
+            "loss is computed with what it gives back: every process would have other numbers there",
+            "give it what all processes have: accelerator.gather(...)",
+        )
 
     def _written(self, draft: Draft, outer: _Outer, node: ast.AST) -> ast.Name | None:
         """The table that a node writes into, if the training reads it later."""
