@@ -231,6 +231,7 @@ def test_what_else_the_body_of_a_class_sets(now: str, folder: str, more: str) ->
 )
 def test_what_is_written_is_no_name(path: str, codes: list[str]) -> None:
     write = f"print([np.save({path}, np.random.rand(3)) for _ in range(2)])"
+    write = f"done = [np.save({path}, np.random.rand(3)) for _ in range(2)]\nprint(done)"
     assert found("folder = f'runs/{time.time()}'", before=write) == codes
 
 
