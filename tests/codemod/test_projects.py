@@ -513,6 +513,7 @@ def test_main_block_that_uses_what_would_change(folder: Path) -> None:
         }
     )
     message = "the conversion changes train in engine.py, which its own `if __name__` block uses, too"
+    message += ": train() would take other arguments"
     assert reason() == ("SHARED-FILE", message)
 
 

@@ -21,7 +21,8 @@ def test_another_script_uses_what_would_change(folder: Path) -> None:
     write({**files, "other.py": "import engine\n\n\ndef again(*given):\n    engine.train(*given)\n"})
     code, message = reason()
     assert code == "SHARED-FILE"
-    assert message == "the conversion changes train in engine.py, which other.py uses, too"
+    told = "the conversion changes train in engine.py, which other.py uses, too"
+    assert message == f"{told}: train() would take other arguments"
     assert tree(folder).keys() >= files.keys()
 
 
@@ -39,7 +40,7 @@ def test_scripts_that_are_only_left_alone_for_another_are_not_in_the_way(folder:
         (found,) = plan.findings
         assert (found.code, found.message) == (
             "SHARED-FILE",
-            "the conversion changes train in engine.py, which odd.py uses, too",
+            "the conversion changes train in engine.py, which odd.py uses, too: train() would take other arguments",
         )
         assert found.remedy.startswith("do first what odd.py needs (OPT-UNKNOWN), and convert them together")
 
@@ -61,6 +62,7 @@ def test_a_file_further_in_uses_what_would_change(folder: Path) -> None:
     assert sorted(outputs("train.py")) == ["lib/engine.py", "train.py"]
     write({"lib/other.py": "from lib.engine import train\n\n\ndef again(*given):\n    train(*given)\n"})
     message = "the conversion changes train in lib/engine.py, which lib/other.py uses, too"
+    message += ": train() would take other arguments"
     assert reason() == ("SHARED-FILE", message)
 
 
@@ -119,7 +121,7 @@ def test_scripts_that_want_a_file_changed_differently(folder: Path) -> None:
         plan = results[name].plan
         assert plan is not None and results[name].output is None
         assert plan.findings[0].code == "SHARED-FILE"
-        message = f"engine.py would have to be changed in another way for {other}"
+        message = f"train in engine.py would have to be changed in another way for {other}"
         assert plan.findings[0].message == message
     assert "engine.py" not in results
 
@@ -265,7 +267,8 @@ def test_another_script_uses_what_gets_a_parameter_more(folder: Path) -> None:
     write({"two.py": "from one import main\n\nmain()\n"})
     assert sorted(outputs("one.py")) == ["one.py"]  # main() is called as before
     write({"two.py": "from one import train\n\nprint(train)\n"})
-    assert reason("one.py") == ("SHARED-FILE", "the conversion changes train in one.py, which two.py uses, too")
+    message = "the conversion changes train in one.py, which two.py uses, too: train() would take other arguments"
+    assert reason("one.py") == ("SHARED-FILE", message)
 
 
 def test_a_script_and_another_that_uses_its_loop_are_converted_together(folder: Path) -> None:
@@ -379,7 +382,8 @@ def test_a_function_that_others_may_call_is_handed_the_model_itself(folder: Path
 def test_a_function_that_others_call_and_that_needs_more_than_the_model(folder: Path) -> None:
     first = "net(torch.ones(rows, 4)).sum().backward()"  # with gradients: they would not be averaged
     write({"one.py": CALLED.format(first=first), "two.py": "from one import sample\n\nprint(sample)\n"})
-    assert reason("one.py") == ("SHARED-FILE", "the conversion changes sample in one.py, which two.py uses, too")
+    message = "the conversion changes sample in one.py, which two.py uses, too: sample() would take other arguments"
+    assert reason("one.py") == ("SHARED-FILE", message)
 
 
 BUILT = f"""\

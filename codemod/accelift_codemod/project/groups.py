@@ -170,7 +170,9 @@ class _Settlement:
         users = dict.fromkeys(itself if _real(s.path) == _real(member) else _shown(s.path) for s in sharers)
         uses = "uses" if len(users) == 1 else "use"
         changes = f"the conversion changes {_listed(names)} in {_shown(member)}"
-        return [(script, f"{changes}, which {_listed(users)} {uses}, too")]
+        taking = dict.fromkeys(f"{name}()" for sharer in sharers for name in sharer.otherwise)
+        told = f": {_listed(taking)} would take other arguments" if taking else ""
+        return [(script, f"{changes}, which {_listed(users)} {uses}, too{told}")]
 
     def _left_for_others(self, sharer: Sharer) -> bool:
         """Whether who uses a file is itself a script that is only left alone for others: these are in the way."""
@@ -185,20 +187,21 @@ class _Settlement:
             for other in self._using(real):
                 theirs = _version(other, real)
                 if other is not script and theirs is not None and not compatible((member, theirs)):
-                    return _both(script, other, member.path)
+                    names = [name for at, name in script.changes if at == real]
+                    return _both(script, other, member.path, [n for n in names if _differ(script, other, (real, n))])
         for sharer in script.sharers:
             real = _real(sharer.member)
             for user in self._users_of(script, sharer):
-                if self._clashing(script, user, sharer):
-                    return _both(script, user, sharer.member)
+                if clashing := self._clashing(script, user, sharer):
+                    return _both(script, user, sharer.member, [name for at, name in clashing if at == real])
                 if sharer.asking and user.cpu and not _same(script, user, real):
                     said = f"{user.path} may say that it means the CPU when {sharer.member} has asked for the processes"
-                    return [(loser, said) for loser, _ in _both(script, user, sharer.member)[:1]]
+                    return [(loser, said) for loser, _ in _both(script, user, sharer.member, ())[:1]]
         return self._changes_others(script)
 
     def _clashing(self, script: FileResult, user: FileResult, sharer: Sharer) -> list[_Global]:
         """What a script changes for a file that another script runs, which wants it changed in another way."""
-        return [name for name in sharer.reasons if user.changes.get(name) != script.changes[name]]
+        return [name for name in sharer.reasons if _differ(script, user, name)]
 
     def _disputed(self, script: FileResult) -> set[_Global]:
         """What a script changes that others want changed in another way."""
@@ -214,11 +217,17 @@ class _Settlement:
                 self.own[script] = _with(self.own[script], path, merged([version, *others]) or version)
 
 
-def _both(script: FileResult, other: FileResult, path: str) -> _Reasons:
+def _differ(script: FileResult, other: FileResult, name: _Global) -> bool:
+    """Whether two scripts want a global changed, each in another way."""
+    return script.changes.get(name) != other.changes.get(name)
+
+
+def _both(script: FileResult, other: FileResult, path: str, names: Sequence[str]) -> _Reasons:
     """Two scripts that cannot both be converted: one of them, if it can leave the other files as they are."""
     pairs = ((script, other), (other, script))
     others = ((one, "when it is run itself" if two.path == path else f"for {two.path}") for one, two in pairs)
-    clash = [(one, f"{path} would have to be changed in another way {told}") for one, told in others]
+    what = f"{_listed(names)} in {path}" if names else path
+    clash = [(one, f"{what} would have to be changed in another way {told}") for one, told in others]
     return [pair for pair in clash if pair[0].separable and pair[0].members][:1] or clash
 
 

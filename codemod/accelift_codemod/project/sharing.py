@@ -39,6 +39,7 @@ class Sharer:
     `names` are those that mean something else then, `reasons` the globals with their files that edits change for them;
     `asking` tells whether any asks for the state of the processes, which is a change only for a file that makes a
     process group itself. `runners` are the files that run what uses them, if not everyone does who imports this one.
+    `otherwise` are the globals among the reasons that take other arguments then.
     """
 
     member: str
@@ -47,6 +48,7 @@ class Sharer:
     reasons: tuple[tuple[str, str], ...]
     asking: bool
     runners: frozenset[str] | None = None
+    otherwise: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,8 @@ class Sharing:
                     names = tuple(sorted(read & changed if alone else read))
                     reasons = self._reasons(file.path, names, alone)
                     running = runners(path, file.path, read, self._root) if path != file.path else None
-                    found.append(Sharer(file.shown, str(path), names, reasons, bool(read & asking), running))
+                    anew = self._taking_others(reasons)
+                    found.append(Sharer(file.shown, str(path), names, reasons, bool(read & asking), running, anew))
         return tuple(found)
 
     def _in_block(self, user: Changed, file: Changed) -> set[str]:
@@ -242,6 +245,11 @@ class Sharing:
             )
         )
         return tuple(sorted(edited))
+
+    def _taking_others(self, reasons: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+        """The globals that take other arguments than before."""
+        edits = ((name, self._edits.get((Path(where), name), ())) for where, name in reasons)
+        return tuple(name for name, changed in edits if any(edit.operation in _SIGNATURE for edit in changed))
 
     def _reaching(self, matches: Callable[[Edit], bool]) -> set[_Global]:
         """The globals that such an edit changes, or changes something for that they use."""
