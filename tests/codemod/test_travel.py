@@ -397,3 +397,45 @@ def test_an_object_keeps_the_accelerator_once_its_base_is_made(head: str, first:
     keep = "self.accelerator = accelerator"
     lines = (keep, first) if kept_first else (first, keep)
     assert f"accelerator):\n        {lines[0]}\n        {lines[1]}\n" in converted(text)
+
+
+NAMED = """\
+import argparse
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+def load(net, device):
+    if device == "cpu":
+        print("on the CPU")
+    torch.save(net, "m.pt")
+
+
+def train(loader, device="cuda"):
+    net = nn.Linear(4, 2).to(device)
+    load(net, device)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x.to(device)), y.to(device)).backward()
+        optimizer.step()
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
+args = parser.parse_args()
+{choice}
+train(DataLoader(torch.load("data.pt"), batch_size=8), args.device)
+"""
+
+
+@pytest.mark.parametrize(
+    ("choice", "asked"),
+    [
+        ('if args.device == "cuda" and not torch.cuda.is_available():\n    args.device = "cpu"', "device.type"),
+        ("args.device = torch.device(args.device)", "device"),  # as it was: never equal
+    ],
+)
+def test_the_name_of_a_device_that_settings_have_is_compared_as_one(choice: str, asked: str) -> None:
+    assert f'    if accelerator.{asked} == "cpu":\n' in converted(NAMED.replace("{choice}", choice))

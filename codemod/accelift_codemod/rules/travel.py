@@ -113,14 +113,22 @@ train(model, accelerator, loader)
                         found.add(given)
         return found
 
-    def _is_string(self, draft: Draft, function: ast.AST, name: str) -> bool:
+    def _is_string(self, draft: Draft, function: ast.AST, name: str, seen: frozenset[ast.AST] = frozenset()) -> bool:
         """Whether the parameter is given a device's name rather than a torch.device."""
         strings: list[DeviceVariable] = [v for v in draft.facts.devices.variables if v.is_string]
         for call in draft.facts.resolver.sites(function):
             given = (draft.facts.resolver.bind(call, function) or {}).get(name)  # type: ignore[arg-type]
-            if isinstance(given, ast.Name):
+            if isinstance(given, ast.Attribute):
+                if any(v.scope is None and v.text == draft.facts.segment(given) for v in strings):
+                    return True
+            elif isinstance(given, ast.Name):
                 owner = draft.facts.index.scope(given).owner(given.id)
                 if any(v.scope is owner and v.name == given.id for v in strings):
+                    return True
+                outer = draft.function(given)
+                if outer is None or outer in seen or owner is not draft.facts.index.scopes.get(outer):
+                    continue
+                if self._is_string(draft, outer, given.id, seen | {function}):
                     return True
         return False
 
