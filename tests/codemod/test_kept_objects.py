@@ -282,10 +282,12 @@ def test_an_early_stopper_saves_by_the_accelerator(saved: str, after: str) -> No
     assert "stopper = Stopper('best.pt', accelerator)" in inside
 
 
-def test_one_whose_base_is_not_known_cannot_be_given_the_accelerator() -> None:
+def test_one_whose_base_is_not_known_is_given_the_network_alone() -> None:
     definitions = STOPPER.replace("{base}", "(Base)").replace("{saved}", "net.state_dict()")
     text = script(**STOP, definitions=definitions, from_imports="from elsewhere import Base")
-    assert findings(text) == ["SAVE-RACE"]
+    output = converted(text)
+    assert "    stopper(epoch, accelerator.unwrap_model(model))\n" in output
+    assert "        if accelerator.is_main_process:\n            torch.save(net.state_dict(), self.path)\n" in output
 
 
 MEAN = """\
