@@ -45,13 +45,15 @@ def keeps(resolver: Resolver, method: Function, parameter: str, seen: frozenset[
 
 
 def only_works(resolver: Resolver, statement: ast.stmt) -> bool:
-    """Whether a statement calls a method that leaves its object as it is, or one of an object that is followed, which
-    keeps nothing of a batch."""
+    """Whether a statement calls a method of an object that is followed, which keeps nothing of a batch, or one of
+    another that leaves its object as it is."""
     call = statement.value if isinstance(statement, ast.Expr) else None
-    method = resolver.callee(call) if isinstance(call, ast.Call) else None
-    if isinstance(call, ast.Call) and only_computes(resolver, call):
-        return True
-    return isinstance(method, FUNCTIONS) and resolver.is_method(method) and not resolver.kept(method, data=True)
+    if not isinstance(call, ast.Call):
+        return False
+    method = resolver.callee(call)
+    if isinstance(method, FUNCTIONS) and resolver.is_method(method):
+        return not resolver.kept(method, data=True)
+    return only_computes(resolver, call)
 
 
 def _read(node: ast.AST, names: set[str]) -> bool:

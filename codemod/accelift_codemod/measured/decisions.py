@@ -55,6 +55,8 @@ _OTHER_LAYERS = (
     "and which layers run is decided by them: a process waits for gradients that another one does not compute"
 )
 
+_DECIDING = (ast.stmt, ast.Call, *SPELLED)  # what may decide, or tell something what a share says
+
 
 def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] = ()) -> Iterator[Finding]:
     """Tests inside the loop on local values that leave it, skip a step, evaluate, or save, and loops over pieces of a
@@ -70,7 +72,7 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
         for n, coin in coins.picking(draft, node)
     )
     yield from _picked(draft, node, local, kept)
-    for statement in (s for outer in node.body for s in walk(outer)):
+    for statement in (n for outer in node.body for n in walk(outer) if isinstance(n, _DECIDING)):
         if isinstance(statement, (ast.For, ast.AsyncFor)):
             yield from _pieces(draft, statement, local)
         if isinstance(statement, (ast.Assign, ast.AugAssign)) and sets_source(draft, statement):
