@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
-from scripts import NO_LOOP, converted, findings, script, unchanged
+from scripts import NO_LOOP, TRAINS, converted, findings, script, unchanged
 from test_create import parsed
 
 OPTION = parsed('"--test", action="store_true"')
 MADE = "if not args.test:\n    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
 RESUME = "def resume(optimizer):\n    optimizer.zero_grad()\n    return optimizer"
-LOOP = """\
+LOOP = f"""\
 for epoch in range(2):
-    if {}:
-        for x, y in loader:
-            x, y = x.to(device), y.to(device)
-            optimizer.zero_grad()
-            loss = F.cross_entropy(model(x), y)
-            loss.backward()
-            optimizer.step()
+    if {{}}:
+{textwrap.indent(TRAINS, "    ")}\
     with torch.no_grad():
         print(model(torch.ones(1, 8).to(device)))
 """

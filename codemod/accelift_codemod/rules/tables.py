@@ -79,26 +79,20 @@ class Tables(Rule):
             for call, owner, mixes in pooled(draft, loop):
                 if owner.id not in seen and call not in carried(draft, loop):  # which keeps a number, and is told of
                     seen.add(owner.id)
-                    yield self._runs(draft, call, owner) if mixes else self._pools(draft, call, owner)
+                    yield self._pools(draft, call, owner, mixes)
 
-    def _pools(self, draft: Draft, call: ast.Call, owner: ast.Name) -> Finding:
+    def _pools(self, draft: Draft, call: ast.Call, owner: ast.Name, mixes: bool) -> Finding:
+        """What is told of an object that keeps samples, or `mixes` what it has with them."""
+        does, others, accept = ("keeps samples of", "samples", "accept it as another draw of samples, or ")
+        if mixes:
+            does, others, accept = ("goes on with what is in", "numbers", "")
         return draft.finding(
             "TABLE-OWN",
-            Severity.NOTE,
+            Severity.WARNING if mixes else Severity.NOTE,
             call,
-            f"`{draft.facts.segment(owner)}` keeps samples of the process's own share of the batch, and a later loss "
-            "is computed with what it gives back: every process would have other samples there",
-            "accept it as another draw of samples, or give it what all processes have: accelerator.gather(...)",
-        )
-
-    def _runs(self, draft: Draft, call: ast.Call, owner: ast.Name) -> Finding:
-        return draft.finding(
-            "TABLE-OWN",
-            Severity.WARNING,
-            call,
-            f"`{draft.facts.segment(owner)}` goes on with what is in the process's own share of the batch, and a later "
-            "loss is computed with what it gives back: every process would have other numbers there",
-            "give it what all processes have: accelerator.gather(...)",
+            f"`{draft.facts.segment(owner)}` {does} the process's own share of the batch, and a later loss is computed "
+            f"with what it gives back: every process would have other {others} there",
+            f"{accept}give it what all processes have: accelerator.gather(...)",
         )
 
     def _written(self, draft: Draft, outer: _Outer, node: ast.AST) -> ast.Name | None:
